@@ -1,0 +1,1 @@
+"""The only place where rooms meet: phones, engines, recorder, fleet, command line."""

@@ -1,0 +1,1 @@
+"""The `corral` command: parse, load, `trio.run`; no logic."""

@@ -1,0 +1,1 @@
+"""Drivers for phones: the `Device` protocol and what implements it."""

@@ -1,0 +1,103 @@
+"""What every phone driver offers, and the errors that say whose fault it was."""
+
+from typing import Protocol
+
+import attrs
+
+from policies.action import Action
+from policies.frame import Frame
+from runtime.ids import PhoneId
+
+
+class DeviceError(Exception):
+    """Something went wrong with a phone. `phone` names it; the text says what and, if known, what to do."""
+
+    def __init__(self, message: str, *, phone: str = "") -> None:
+        super().__init__(f"{phone}: {message}" if phone else message)
+        self.phone = phone
+
+
+class DeviceLost(DeviceError):
+    """The phone cannot be reached any more: gone, offline, unauthorized, or silent past a deadline."""
+
+
+class DeviceTimeout(DeviceLost):
+    """A call ran past its total wall-clock deadline; adb itself has no liveness check, so this is how a frozen
+    phone is found.
+    """  # fmt: skip
+
+
+class CaptureFailed(DeviceError):
+    """No usable picture: empty, truncated or undecodable output. The phone may be well: try again."""
+
+
+class ActionRefused(DeviceError):
+    """The action cannot be right: a point off the screen, or text that this driver cannot type."""
+
+
+class Unsupported(DeviceError):
+    """This driver cannot do this kind of action; it never silently does nothing."""
+
+
+@attrs.frozen
+class ShellResult:
+    """What a command on the phone said. `exit_code` is None where the phone has no shell_v2 to carry it."""
+
+    stdout: bytes
+    stderr: bytes
+    exit_code: int | None
+
+
+@attrs.frozen
+class DeviceInfo:
+    """Who the phone is."""
+
+    phone: PhoneId
+    """`ro.serialno`, which tells two addresses of one phone apart from two phones."""
+    address: str
+    """What adb knows it by: a serial or host:port."""
+    model: str
+    android: str
+
+
+@attrs.frozen
+class DeviceStatistics:
+    """Counts since the device was opened."""
+
+    captures: int
+    captures_failed: int
+    captured_bytes: int
+    actions: int
+    actions_failed: int
+    last_success_at: float | None
+    """Run clock of the last call that the phone answered: its end-to-end liveness."""
+
+
+class Device(Protocol):
+    """One phone. Calls may be concurrent: a capture runs beside an action. Every call has a total deadline of its
+    own and can be cancelled at any await; a cancelled swipe still lifts its finger.
+    """  # fmt: skip
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Who the phone is; known as soon as the device is open."""
+        ...
+
+    async def capture(self) -> Frame:
+        """A new frame. Raises `DeviceLost` or `CaptureFailed`, never returns a truncated or empty one."""
+        ...
+
+    async def act(self, action: Action) -> None:
+        """Do one action; returns when the phone has taken it.
+
+        Raises `ActionRefused`, `Unsupported` or `DeviceLost`.
+        """
+        ...
+
+    async def shell(self, command: str, *, timeout_seconds: float = 10.0) -> ShellResult:
+        """Run a command on the phone. Raises `DeviceLost`; a failed command is a result, not an error."""
+        ...
+
+    def statistics(self) -> DeviceStatistics:
+        """Counts so far."""
+        ...

@@ -1,0 +1,1 @@
+"""Stand-ins for the outside world (phones, apps, engines), never mistaken for the real thing."""

@@ -1,0 +1,1 @@
+"""The bundled apps: pure state and drawing, deterministic by seed."""

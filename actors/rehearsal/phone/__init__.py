@@ -1,0 +1,1 @@
+"""Simulated phones that speak the real ADB device protocol."""

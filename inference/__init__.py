@@ -1,0 +1,1 @@
+"""From a prompt to a completion: engines, homes, wire format, health."""

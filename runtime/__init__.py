@@ -1,0 +1,1 @@
+"""How anything lives and dies: ids, lifecycle, mailboxes, supervision, telemetry."""
