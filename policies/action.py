@@ -3,6 +3,7 @@
 All coordinates are device pixels of the geometry that the action was planned on.
 """
 
+from collections.abc import Callable
 from enum import StrEnum
 
 import attrs
@@ -118,6 +119,32 @@ def points_of(action: Action) -> tuple[tuple[int, int], ...]:
             return ((a[0], a[1]), (a[2], a[3]), (b[0], b[1]), (b[2], b[3]))
         case Key() | Text() | Wait():
             return ()
+
+
+def with_points_mapped(action: Action, place: Callable[[int, int], tuple[int, int]]) -> Action:
+    """The same action with every point moved by `place`, e.g. from model to device coordinates.
+
+    A stick's radius is taken as the distance that `place` gives it to the right.
+    """
+    match action:
+        case Tap(x, y):
+            return Tap(*place(x, y))
+        case LongPress(x, y, seconds):
+            return LongPress(*place(x, y), seconds)
+        case Swipe(x, y, to_x, to_y, seconds):
+            return Swipe(*place(x, y), *place(to_x, to_y), seconds)
+        case Hold():
+            x, y = place(action.x, action.y)
+            edge_x, _ = place(action.x + action.radius, action.y)
+            return attrs.evolve(action, x=x, y=y, radius=edge_x - x)
+        case TwoFingers(first=a, second=b):
+            return TwoFingers(
+                (*place(a[0], a[1]), *place(a[2], a[3])),
+                (*place(b[0], b[1]), *place(b[2], b[3])),
+                action.seconds,
+            )
+        case Key() | Text() | Wait():
+            return action
 
 
 def duration_of(action: Action) -> float:
