@@ -1,15 +1,11 @@
 """A picture of a phone's screen, with everything that makes it datable and placeable."""
 
-from typing import TYPE_CHECKING
-
 import attrs
+import cv2
 import numpy as np
 import numpy.typing as npt
 
 from policies.geometry import Geometry
-
-if TYPE_CHECKING:
-    from collections.abc import Buffer
 
 Pixels = npt.NDArray[np.uint8]
 """(height, width, 3) uint8 in OpenCV's channel order: blue, green, red."""
@@ -48,14 +44,12 @@ class Frame:
         return int(self.pixels.shape[0])
 
 
-def pixels_from_rgba(buffer: "Buffer | bytes", width: int, height: int) -> Pixels:
+def pixels_from_rgba(buffer: bytes | bytearray | memoryview, width: int, height: int) -> Pixels:
     """An owned BGR copy of raw RGBA bytes, as `screencap` sends them.
 
     Raises:
         ValueError: `buffer` is not exactly width x height x 4 bytes long.
     """
-    import cv2
-
     flat = np.frombuffer(buffer, dtype=np.uint8)
     if flat.size != width * height * 4:
         raise ValueError(f"{flat.size} bytes are not a {width}x{height} RGBA picture")

@@ -81,9 +81,7 @@ class ModelSpace:
         )
 
 
-def smart_resize(
-    width: int, height: int, *, factor: int, min_pixels: int, max_pixels: int
-) -> tuple[int, int]:
+def smart_resize(width: int, height: int, *, factor: int, min_pixels: int, max_pixels: int) -> tuple[int, int]:
     """The (width, height) that Qwen-VL's image processor gives an image.
 
     Each side becomes the nearest multiple of `factor`; if the area then leaves [min_pixels, max_pixels], both
@@ -199,7 +197,5 @@ def box_for(region: Region, width: int, height: int) -> Box:
         shift_x = 0.0 if name.endswith("left") else spare_x if name.endswith("right") else spare_x / 2
         shift_y = 0.0 if name.startswith("top") else spare_y if name.startswith("bottom") else spare_y / 2
         left, top = region.x * scale_x + shift_x, region.y * scale_y + shift_y
-    box = Box(
-        round(left), round(top), round(left + region.width * scale_x), round(top + region.height * scale_y)
-    )
+    box = Box(round(left), round(top), round(left + region.width * scale_x), round(top + region.height * scale_y))
     return box.clipped(width, height)

@@ -66,9 +66,7 @@ class BarProbe:
 
 @attrs.frozen
 class DigitsProbe:
-    """Which number stands in the region? Digit pictures `<digits>/0` to `/9` are matched; the reading is the number,
-    or nan where none is seen.
-    """  # fmt: skip
+    """Which number stands in the region? Pictures `<digits>/0` to `/9` are matched; nan where none is seen."""
 
     region: Region
     digits: str
@@ -169,9 +167,7 @@ def read_probe(perception: Perception, probe: Probe, frame: Frame) -> Reading:
     middle = (x / frame.width, y / frame.height)
     match probe:
         case TemplateProbe():
-            picture = perception.picture_for(
-                probe.template, probe.template_short_side, min(frame.width, frame.height)
-            )
+            picture = perception.picture_for(probe.template, probe.template_short_side, min(frame.width, frame.height))
             return _read_template(probe, picture, crop, box, frame)
         case ColorProbe():
             share = float(np.count_nonzero(_mask(crop, probe.color))) / (box.width * box.height)
@@ -227,8 +223,8 @@ def _read_digits(perception: Perception, probe: DigitsProbe, crop: Pixels, short
         if template.shape[0] > gray.shape[0] or template.shape[1] > gray.shape[1]:
             continue
         best_row = np.nan_to_num(cv2.matchTemplate(gray, template, cv2.TM_CCOEFF_NORMED)).max(axis=0)
-        for left in np.flatnonzero(best_row >= probe.match_at):
-            found.append((float(best_row[left]), int(left), template.shape[1], digit))
+        hits = np.flatnonzero(best_row >= probe.match_at)
+        found.extend((float(best_row[hit]), int(hit), int(template.shape[1]), digit) for hit in hits)
     found.sort(reverse=True)
     kept: list[tuple[int, int, int]] = []  # (left, width, digit)
     for _, left, width, digit in found:

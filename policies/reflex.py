@@ -24,7 +24,7 @@ class Condition:
     """One thing that must hold of the newest frame."""
 
     probe: str
-    is_: Comparison = attrs.field(default=Comparison.HIT, alias="is")
+    reads: Comparison = Comparison.HIT
     value: float = 0.0
     """For `below` and `above`."""
 
@@ -114,7 +114,7 @@ def _holds(condition: Condition, percept: Percept) -> bool:
     reading = percept.readings.get(condition.probe)
     if reading is None:
         return False
-    match condition.is_:
+    match condition.reads:
         case Comparison.HIT:
             return reading.hit
         case Comparison.MISS:

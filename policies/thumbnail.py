@@ -59,7 +59,7 @@ def changed_share(before: Thumbnail, after: Thumbnail, box: Box | None, geometry
         geometry: The screen that both were taken of.
 
     Returns:
-        1.0 when the two are of different shape: the screen was turned or resized.
+        The share; 1.0 when the two are of different shape: the screen was turned or resized.
     """
     if before.cells.shape != after.cells.shape:
         return 1.0
@@ -72,7 +72,8 @@ def changed_share(before: Thumbnail, after: Thumbnail, box: Box | None, geometry
         bottom = max(top + 1, -(-box.bottom * rows // geometry.height))
         old, new = old[top:bottom, left:right], new[top:bottom, left:right]
     difference = cv2.absdiff(np.ascontiguousarray(old), np.ascontiguousarray(new))
-    return float(np.count_nonzero(difference.max(axis=2) > CELL_TOLERANCE)) / (old.shape[0] * old.shape[1])
+    changed = int(np.count_nonzero(np.asarray(difference).max(axis=2) > CELL_TOLERANCE))
+    return changed / int(old.shape[0] * old.shape[1])
 
 
 def encode_thumbnail(thumbnail: Thumbnail) -> str:

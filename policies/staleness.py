@@ -1,0 +1,87 @@
+"""May this planned action still be done now? Asked of every planned action, on the newest frame, before it is done."""
+
+from enum import StrEnum
+
+import attrs
+
+from policies.action import PlannedAction, Swipe
+from policies.geometry import Geometry
+from policies.perception import Percept
+from policies.thumbnail import Thumbnail, changed_share
+
+
+class StalenessRule(StrEnum):
+    """Which rule decides."""
+
+    VERIFIED = "verified"
+    """The target must look as it did when it was planned; age is only an upper bound."""
+    STRICT_AGE = "strict_age"
+    """The design document's rule: at most 2 frames or 200 ms old, whatever the target looks like."""
+
+
+class Stale(StrEnum):
+    """Why an action is not done any more."""
+
+    AGE = "age"
+    TARGET = "target"
+    GEOMETRY = "geometry"
+    REFLEX = "reflex"
+
+
+@attrs.frozen
+class StalenessSettings:
+    """Bounds of freshness."""
+
+    rule: StalenessRule = StalenessRule.VERIFIED
+    max_age_seconds: float = 2.0
+    """`verified`: past this age an action is stale even if its target looks the same."""
+    strict_seconds: float = 0.2
+    strict_frames: int = 2
+    """`strict_age`: fresh while at least one of the two holds."""
+    target_change: float = 0.34
+    """Share of the target's cells that may have changed colour: an animated button may, a vanished one may not."""
+    path_change: float = 0.6
+    """The same for a swipe, whose path is large and often moves by itself."""
+
+
+def verify(
+    planned: PlannedAction,
+    percept: Percept,
+    planned_on: Thumbnail | None,
+    *,
+    reflex_epoch: int,
+    now: float,
+    settings: StalenessSettings,
+) -> Stale | None:
+    """Judge one planned action.
+
+    Args:
+        planned: The action.
+        percept: The newest frame's.
+        planned_on: Thumbnail of the frame that the action was planned on; None where it is not held any more.
+        reflex_epoch: Number of plan-voiding reflexes that have fired by now.
+        now: The run's clock.
+        settings: Bounds.
+
+    Returns:
+        None when the action is fresh, else why it is stale.
+    """
+    if planned.epoch != percept.epoch:
+        return Stale.GEOMETRY
+    if planned.reflex_epoch != reflex_epoch:
+        return Stale.REFLEX
+    age = now - planned.planned_at
+    if settings.rule is StalenessRule.STRICT_AGE:
+        frames = percept.seq - planned.planned_on
+        fresh = age <= settings.strict_seconds or frames <= settings.strict_frames
+        return None if fresh else Stale.AGE
+    if age > settings.max_age_seconds:
+        return Stale.AGE
+    if planned.target is None:
+        return None
+    if planned_on is None:
+        return Stale.TARGET
+    allowed = settings.path_change if isinstance(planned.action, Swipe) else settings.target_change
+    geometry = Geometry(percept.width, percept.height, percept.rotation)
+    changed = changed_share(planned_on, percept.thumbnail, planned.target, geometry)
+    return None if changed <= allowed else Stale.TARGET
