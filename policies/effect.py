@@ -58,6 +58,9 @@ class PendingEffect:
     before: Thumbnail
     """The newest frame's when the action was sent."""
     sent_at: float
+    """When the phone had taken it."""
+    dispatch_seconds: float = 0.0
+    """From sending it until the phone had taken it."""
     retried: bool = False
     """This was a second attempt."""
 

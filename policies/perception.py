@@ -96,6 +96,7 @@ class Percept:
     seq: int
     """`Frame.seq`."""
     requested_at: float
+    received_at: float
     epoch: int
     width: int
     """Device pixels across."""
@@ -148,6 +149,7 @@ def perceive(perception: Perception, frame: Frame) -> Percept:
     return Percept(
         seq=frame.seq,
         requested_at=frame.requested_at,
+        received_at=frame.received_at,
         epoch=frame.epoch,
         width=frame.geometry.width,
         height=frame.geometry.height,

@@ -1,5 +1,6 @@
 """System 2: what the model is asked, in a byte-stable order, and what its reply means on this screen."""
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
@@ -193,15 +194,20 @@ def history_text(history: Sequence[HistoryLine], profile: ModelProfile) -> str:
     limit = max(1, profile.history_steps)
     dropped = max(0, (len(history) - limit) // limit) * limit
     lines = [
-        profile.history_line.format(step=dropped + n + 1, actions=line.actions, effect=line.effect)
+        filled_template(profile.history_line, step=str(dropped + n + 1), actions=line.actions, effect=line.effect)
         for n, line in enumerate(history[dropped:])
     ]
     return "\n".join([profile.history_heading, *lines])
 
 
+def filled_template(template: str, **values: str) -> str:
+    """Put values into `{name}` places in one pass; all other braces, such as a JSON example's, stay as they are."""
+    return re.sub(r"\{(\w+)\}", lambda match: values.get(match.group(1), match.group(0)), template)
+
+
 def query_text(profile: ModelProfile, *, goal: str, scheduled: str, note: str) -> str:
     """The last text of the prompt."""
-    query = profile.query.format(goal=goal, scheduled=scheduled, notes=note)
+    query = filled_template(profile.query, goal=goal, scheduled=scheduled, notes=note)
     return f"{query}\nNote: {note}" if note and "{notes}" not in profile.query else query
 
 
@@ -227,8 +233,8 @@ def turns_for(
     system = Turn("system", (TextPart(profile.system),))
     if profile.layout is PromptLayout.SLIDING:
         frames = [FrameRef(seq) for seq in (previous_seq, current_seq) if seq is not None]
-        parts = (TextPart(history_text(history, profile)), *frames, TextPart(query))
-        return (system, Turn("user", parts))
+        opening_text = TextPart(history_text(history, profile))
+        return (system, Turn("user", (opening_text, *frames, TextPart(query))))
     turns = [system]
     opening: tuple[TextPart, ...] = (TextPart(history_text(window.history, profile)),)
     for seq, asked, said in window.shown:

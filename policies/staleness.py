@@ -35,6 +35,8 @@ class StalenessSettings:
     rule: StalenessRule = StalenessRule.VERIFIED
     max_age_seconds: float = 2.0
     """`verified`: past this age an action is stale even if its target looks the same."""
+    max_frame_age_seconds: float = 1.0
+    """The newest frame must not be older than this, else planned actions wait: nothing is done blindly."""
     strict_seconds: float = 0.2
     strict_frames: int = 2
     """`strict_age`: fresh while at least one of the two holds."""
