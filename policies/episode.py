@@ -2,8 +2,9 @@
 
 import attrs
 
+from inference.messages import TextPart
 from policies import effect, overlap, planner, staleness
-from policies.action import Action, Finish, Key, KeyName, LongPress, PlannedAction, Tap, Wait
+from policies.action import Action, Finish, Key, KeyName, LongPress, PlannedAction, Tap, Text, Wait
 from policies.criteria import EpisodeFacts, Outcome, judge
 from policies.effect import Effect, PendingEffect, Recovery
 from policies.geometry import Geometry
@@ -260,7 +261,7 @@ class EpisodePolicy:
                 self._history.close_action(planned.seq, "replaced")
         self._frames.answered(request.current.seq, plan)
         query = request.turns[-1].parts[-1]
-        assert isinstance(query, planner.TextPart), "every layout ends with the query"
+        assert isinstance(query, TextPart), "every layout ends with the query"
         self._history.open_plan(
             self._described(placed.actions),
             (planned.seq for planned in placed.actions[joined.late :]),
@@ -339,8 +340,8 @@ class EpisodePolicy:
         self._ask_why = "no_effect"
         if rung in {Recovery.BACK, Recovery.RESTART_APP}:
             self.tally.recovered += 1
-            action = Key(KeyName.BACK) if rung is Recovery.BACK else None
-            self._send(CommandKind.RECOVERY, action, rung.value, self._percept, work)
+            back = Key(KeyName.BACK) if rung is Recovery.BACK else None
+            self._send(CommandKind.RECOVERY, back, rung.value, self._percept, work)
 
     def _execute(self, now: float, work: _Work) -> None:
         percept, settings = self._percept, self.settings
@@ -380,9 +381,8 @@ class EpisodePolicy:
         self._ask_why = "stale"
 
     def _is_orphan(self, planned: PlannedAction) -> bool:
-        """Text and keys have no target to verify: they go to wherever the action before them led."""
-        follows_broken = planned.planned_on == self._broken_frame
-        return follows_broken and planned.target is None and not isinstance(planned.action, Wait)
+        """Text and keys go to wherever the action before them led, so they are not done without it."""
+        return planned.planned_on == self._broken_frame and isinstance(planned.action, Text | Key)
 
     def _stale(self, planned: PlannedAction, now: float) -> Stale | None:
         assert self._percept is not None

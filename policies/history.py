@@ -22,7 +22,7 @@ class History:
 
     profile: ModelProfile
     lines: list[HistoryLine] = attrs.field(factory=list)
-    window: Window = Window()
+    window: Window = attrs.field(factory=Window)
     previous_seq: int | None = None
     """Frame that the last plan was made on."""
     _open: list[_OpenPlan] = attrs.field(factory=list, alias="_open")

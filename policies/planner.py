@@ -329,10 +329,16 @@ def place(reply: Reply, request: PlanRequest, profile: ModelProfile) -> Placed:
 
 
 def target_for(action: Action, geometry: Geometry) -> Box | None:
-    """The device pixels that an action is about: around its points, clipped to the screen."""
+    """The device pixels that an action is about.
+
+    Around its points, clipped to the screen; the whole screen for keys and text, which go to whatever is shown; None
+    for a wait.
+    """
+    if isinstance(action, Wait):
+        return None
     points = points_of(action)
     if not points:
-        return None
+        return Box(0, 0, geometry.width, geometry.height)
     radius = max(1, round(geometry.short_side * TARGET_RADIUS_SHARE))
     xs, ys = [x for x, _ in points], [y for _, y in points]
     box = Box(min(xs) - radius, min(ys) - radius, max(xs) + radius + 1, max(ys) + radius + 1)

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import attrs
 
-from policies.action import PlannedAction, Swipe
+from policies.action import Key, PlannedAction, Swipe, Text
 from policies.geometry import Geometry
 from policies.perception import Percept
 from policies.thumbnail import Thumbnail, changed_share
@@ -43,7 +43,7 @@ class StalenessSettings:
     target_change: float = 0.34
     """Share of the target's cells that may have changed colour: an animated button may, a vanished one may not."""
     path_change: float = 0.6
-    """The same for a swipe, whose path is large and often moves by itself."""
+    """The same for a swipe's path, and for the whole screen under a key or text: large, and often moving by itself."""
 
 
 def verify(
@@ -83,7 +83,8 @@ def verify(
         return None
     if planned_on is None:
         return Stale.TARGET
-    allowed = settings.path_change if isinstance(planned.action, Swipe) else settings.target_change
+    is_wide = isinstance(planned.action, Swipe | Key | Text)
+    allowed = settings.path_change if is_wide else settings.target_change
     geometry = Geometry(percept.width, percept.height, percept.rotation)
     changed = changed_share(planned_on, percept.thumbnail, planned.target, geometry)
     return None if changed <= allowed else Stale.TARGET
