@@ -1,0 +1,261 @@
+"""The inside of one simulated phone: its screen, apps, packages, files and log. It knows nothing of ADB.
+
+The app in front is drawn in a worker thread; a lock keeps touches out of a world that is being drawn, so an app sees
+its calls one after another and never going back in time.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import attrs
+import cv2
+import numpy as np
+import trio
+
+from actors.rehearsal.apps.base import App, AppFactory, LogLine, Touch, TouchPhase
+from actors.rehearsal.phone.launcher import Launcher
+from actors.rehearsal.phone.packages import PackageRegistry
+from actors.rehearsal.phone.spec import PhoneSpec, package_for
+from policies.geometry import Geometry
+
+SEED_STRIDE = 1000  # more phones than this never share a base seed, so no two phones repeat each other's apps
+LOG_CAPACITY = 10_000  # lines; older ones fall out, as from a phone's ring buffer
+FIRST_PID = 2000
+PNG_LEVEL = 1  # what matters is that it is a PNG; level 6 costs 0.4 s a frame
+
+_HEADER = np.dtype("<u4")
+HEADER_SIZE = 16
+PIXEL_FORMAT_RGBA_8888 = 1
+COLORSPACE_SRGB = 1
+
+
+@attrs.frozen
+class StoredFile:
+    """A file on the phone."""
+
+    data: bytes = attrs.field(repr=False)
+    mode: int
+    """Permission bits with the type, e.g. 0o100644."""
+    modified: int
+    """Seconds of the Unix epoch."""
+
+
+@attrs.define
+class RunningApp:
+    """A started app, in front or behind."""
+
+    package: str
+    pid: int
+    app: App
+
+
+@attrs.define(eq=False)
+class Handset:
+    """One phone between two boots.
+
+    Attributes:
+        spec: what it was made as.
+        clock: seconds since boot.
+        boot_epoch: Unix time of the boot, for dates in the log.
+    """
+
+    spec: PhoneSpec
+    apps: Mapping[str, AppFactory]
+    clock: Callable[[], float]
+    boot_epoch: float
+    drawing: trio.CapacityLimiter
+    packages: PackageRegistry = attrs.field(factory=PackageRegistry)
+    files: dict[str, StoredFile] = attrs.field(factory=dict)
+    """{absolute path: file}; folders exist by the files in them."""
+    density: int = attrs.field(init=False)
+    starts: int = attrs.field(init=False, default=0)
+    """How many apps were started since boot."""
+    log: deque[tuple[int, int, LogLine]] = attrs.field(init=False)
+    """(running number, pid, line); `seconds` of a line counts from boot."""
+    _running: dict[str, RunningApp] = attrs.field(init=False, factory=dict)
+    _front: str | None = attrs.field(init=False, default=None)
+    _launcher: Launcher = attrs.field(init=False)
+    _size: tuple[int, int] = attrs.field(init=False)
+    _world: trio.Lock = attrs.field(init=False, factory=trio.Lock)
+    _finger: tuple[int, int] | None = attrs.field(init=False, default=None)
+    _logged: int = attrs.field(init=False, default=0)
+    _next_pid: int = attrs.field(init=False, default=FIRST_PID)
+
+    def __attrs_post_init__(self) -> None:
+        self.density = self.spec.density
+        self._size = (self.spec.width, self.spec.height)
+        self.log = deque(maxlen=LOG_CAPACITY)
+        for app in self.apps:
+            self.packages.preinstall(package_for(app))
+        self._launcher = self._new_launcher()
+        if self.spec.app is not None:
+            self._bring_to_front(package_for(self.spec.app))
+
+    # -- geometry
+
+    @property
+    def natural_size(self) -> tuple[int, int]:
+        """(width, height) in pixels, held upright, with any override."""
+        return self._size
+
+    @property
+    def geometry(self) -> Geometry:
+        """The screen as the app in front wants it now."""
+        width, height = self._size
+        rotation = self._shown.rotation
+        if rotation % 2:
+            width, height = height, width
+        return Geometry(width=width, height=height, rotation=rotation, density=self.density)
+
+    async def set_size(self, size: tuple[int, int] | None) -> None:
+        """Override the size (None: back to the made one); running apps begin anew, as activities do."""
+        async with self._world:
+            self._size = size or (self.spec.width, self.spec.height)
+            front = self._front
+            self._running.clear()
+            self._launcher = self._new_launcher()
+            self._front = None
+            if front is not None:
+                self._bring_to_front(front)
+
+    # -- screen
+
+    async def screencap_raw(self) -> tuple[bytes, memoryview]:
+        """The 16-byte header (width, height, format, colour space as u32), and width x height x 4 bytes of RGBA."""
+        async with self._world:
+            return await trio.to_thread.run_sync(self._raw, self._shown, self.clock(), limiter=self.drawing)
+
+    async def screencap_png(self) -> bytes:
+        """The screen as a PNG file."""
+        async with self._world:
+            return await trio.to_thread.run_sync(self._png, self._shown, self.clock(), limiter=self.drawing)
+
+    @staticmethod
+    def _raw(app: App, now: float) -> tuple[bytes, memoryview]:
+        canvas = app.draw(now)
+        height, width = canvas.shape[:2]
+        header = np.array([width, height, PIXEL_FORMAT_RGBA_8888, COLORSPACE_SRGB], _HEADER).tobytes()
+        pixels = np.ascontiguousarray(cv2.cvtColor(canvas, cv2.COLOR_RGB2RGBA))
+        return header, pixels.data.cast("B")
+
+    @staticmethod
+    def _png(app: App, now: float) -> bytes:
+        canvas = cv2.cvtColor(app.draw(now), cv2.COLOR_RGB2BGR)
+        _, encoded = cv2.imencode(".png", canvas, [cv2.IMWRITE_PNG_COMPRESSION, PNG_LEVEL])
+        return encoded.tobytes()
+
+    # -- input
+
+    @property
+    def finger(self) -> tuple[int, int] | None:
+        """Where the finger rests now; None when it is lifted."""
+        return self._finger
+
+    async def touch(self, phase: TouchPhase, x: int, y: int) -> None:
+        """A finger event. Android's rule holds: a second DOWN lifts the first, MOVE and UP without DOWN are dropped."""
+        async with self._world:
+            now = self.clock()
+            if phase is TouchPhase.DOWN:
+                if self._finger is not None:
+                    self._shown.touch(now, Touch(TouchPhase.UP, *self._finger))
+                self._finger = (x, y)
+            elif self._finger is None:
+                return
+            else:
+                self._finger = (x, y) if phase is TouchPhase.MOVE else None
+            self._shown.touch(now, Touch(phase, x, y))
+            if self._shown is self._launcher and self._launcher.chosen is not None:
+                chosen, self._launcher.chosen = self._launcher.chosen, None
+                self._bring_to_front(chosen)
+
+    async def press(self, name: str) -> None:
+        """A key; HOME goes to the launcher, everything else to what is in front."""
+        async with self._world:
+            if name == "HOME":
+                self._front = None
+                self._finger = None
+            else:
+                self._shown.key(self.clock(), name)
+
+    async def type_text(self, text: str) -> None:
+        """Text for the focused field."""
+        async with self._world:
+            self._shown.type_text(self.clock(), text)
+
+    # -- apps
+
+    @property
+    def front(self) -> RunningApp | None:
+        """The app in front; None when the launcher is."""
+        return None if self._front is None else self._running[self._front]
+
+    @property
+    def running(self) -> tuple[RunningApp, ...]:
+        """All started apps."""
+        return tuple(self._running.values())
+
+    def can_start(self, package: str) -> bool:
+        """True when the package is installed and has something to show."""
+        return self.packages.find(package) is not None and self._factory(package) is not None
+
+    async def start_app(self, package: str) -> bool:
+        """Bring an app to the front, starting it if it does not run.
+
+        Returns:
+            True when it was started anew, False when it was already running.
+
+        Raises:
+            KeyError: no such app: ask `can_start` first.
+        """
+        async with self._world:
+            return self._bring_to_front(package)
+
+    async def stop_app(self, package: str) -> None:
+        """Kill an app if it runs; the launcher comes to the front if it was there."""
+        async with self._world:
+            running = self._running.pop(package, None)
+            if running is not None:
+                self._collect(running)
+            if self._front == package:
+                self._front = None
+                self._finger = None
+
+    async def collect_log(self) -> None:
+        """Move what the apps logged into `log`."""
+        async with self._world:
+            for running in self._running.values():
+                self._collect(running)
+
+    # -- all below is called with the world locked
+
+    @property
+    def _shown(self) -> App:
+        return self._launcher if self._front is None else self._running[self._front].app
+
+    def _new_launcher(self) -> Launcher:
+        width, height = self._size
+        return Launcher(width=width, height=height, packages=tuple(package_for(app) for app in self.apps))
+
+    def _factory(self, package: str) -> AppFactory | None:
+        return next((factory for app, factory in self.apps.items() if package_for(app) == package), None)
+
+    def _bring_to_front(self, package: str) -> bool:
+        fresh = package not in self._running
+        if fresh:
+            factory = self._factory(package)
+            if factory is None:
+                raise KeyError(package)
+            width, height = self._size
+            seed = self.spec.seed + SEED_STRIDE * self.starts
+            app = factory(seed=seed, width=width, height=height, now=self.clock())
+            self._running[package] = RunningApp(package, self._next_pid, app)
+            self.starts += 1
+            self._next_pid += 1
+        self._front = package
+        self._finger = None
+        return fresh
+
+    def _collect(self, running: RunningApp) -> None:
+        for line in running.app.take_log(self.clock()):
+            self._logged += 1
+            self.log.append((self._logged, running.pid, line))
