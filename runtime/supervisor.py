@@ -97,7 +97,7 @@ class Supervisor:
     def __init__(self, name: str, nursery: trio.Nursery, strategy: Strategy, draw: Callable[[], float]) -> None:
         self.name = name
         self.strategy = strategy
-        self.gave_up = False
+        self.gave_up: SupervisorGaveUp | None = None
         self._nursery = nursery
         self._draw = draw
         self._children: list[_Child] = []
@@ -294,10 +294,10 @@ class Supervisor:
             self._notify()
             return True
         emit("runtime.supervisor.gave_up", level="error", supervisor=self.name, reason=reason)
-        self.gave_up = True
+        self.gave_up = SupervisorGaveUp(self.name, child.spec.name, reason)
         self._bury(child)  # the drain must not wait for this keeper, which runs it
         await self.drain()
-        raise SupervisorGaveUp(self.name, child.spec.name, reason) from child.last_error
+        raise self.gave_up from child.last_error
 
     def _bury(self, child: _Child) -> None:
         if child.state in {State.STARTING, State.RUNNING, State.DRAINING}:
@@ -390,8 +390,9 @@ async def open_supervisor(
             await supervisor.drain()
     except BaseExceptionGroup as group:
         errors: list[BaseException] = list(group.exceptions)
-        if supervisor is not None and supervisor.gave_up:  # that the block could start no child any more is no news
-            errors = [error for error in errors if not isinstance(error, SupervisorClosed)]
+        gave_up = None if supervisor is None else supervisor.gave_up
+        if gave_up is not None and all(isinstance(one, SupervisorClosed | SupervisorGaveUp) for one in errors):
+            errors = [gave_up]  # that the block could start no child any more is no news
         if len(errors) != 1:
             raise
         raise errors[0] from errors[0].__cause__  # our nursery is no concern of the caller's `except`
