@@ -1,0 +1,219 @@
+"""Our own adb server: started by us as a child on a port of its own, watched by us, stopped by us and nobody else."""
+
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import IO
+
+import attrs
+import trio
+
+from actors.devices.adb.client import HOST, AdbClient
+from actors.devices.adb.errors import AdbServerLost, AdbServerUnavailable
+from actors.devices.base import DeviceError
+
+FIRST_PORT, LAST_PORT = 25037, 25337  # below 32768, where Linux takes ports for outgoing connections
+START_SECONDS = 15.0  # adb 36 makes a key at its first start, which takes seconds on a loaded machine
+POLL_SECONDS = 0.05
+ASK_SECONDS = 1.0
+GRACE_SECONDS = 2.0
+LOG_TAIL_BYTES = 2000
+
+# read by adb: it would otherwise look for emulators on ports 5555 to 5585 and list them beside our phones
+_NO_EMULATOR_SCAN = {"ADB_LOCAL_TRANSPORT_MAX_PORT": "0"}
+
+
+def find_adb(environ: Mapping[str, str] = os.environ) -> Path:
+    """The adb binary: $ADB, else the one in PATH, else the one in the adbutils wheel.
+
+    Raises:
+        AdbServerUnavailable: there is none, or $ADB names something that cannot be run.
+    """
+    wanted = environ.get("ADB")
+    if wanted:
+        found = shutil.which(wanted)
+        if found is None:
+            raise AdbServerUnavailable(f"$ADB is {wanted!r}, which is no program that can be run")
+        return Path(found)
+    found = shutil.which("adb", path=environ.get("PATH"))
+    if found is not None:
+        return Path(found)
+    bundled = bundled_adb()
+    if bundled is None:
+        raise AdbServerUnavailable("no adb found: set $ADB, or install adb, or the Python package adbutils")
+    return bundled
+
+
+def bundled_adb() -> Path | None:
+    """The adb binary inside the adbutils wheel, if that is installed and has one for this system."""
+    spec = importlib.util.find_spec("adbutils")
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin).parent / "binaries" / "adb"
+    return path if os.access(path, os.X_OK) else None
+
+
+@attrs.frozen(kw_only=True)
+class AdbServerConfig:
+    """How to start an adb server."""
+
+    binary: Path | None = None
+    """None: as `find_adb` says."""
+    port: int | None = None
+    """None: a free one from FIRST_PORT on."""
+    home: Path | None = None
+    """HOME of the server, where it keeps its key; None: the user's own, so that phones know the key."""
+    environ: Mapping[str, str] = attrs.field(factory=dict)
+    """More environment, e.g. ADB_VENDOR_KEYS or ADB_BURST_MODE."""
+    start_seconds: float = START_SECONDS
+    grace_seconds: float = GRACE_SECONDS
+
+
+@attrs.define(eq=False)
+class AdbServer:
+    """A running server that is ours."""
+
+    process: trio.Process
+    port: int
+    client: AdbClient
+
+    async def wait_exited(self) -> int:
+        """Wait until the server has ended; returns its exit code (negative: the signal that ended it)."""
+        return await self.process.wait()
+
+
+@asynccontextmanager
+async def open_adb_server(config: AdbServerConfig | None = None) -> AsyncIterator[AdbServer]:
+    """An adb server that answers, and is gone when the block has ended.
+
+    Raises:
+        AdbServerUnavailable: no binary, no free port, or a server that did not come up in time.
+    """
+    config = config or AdbServerConfig()
+    binary = config.binary or find_adb()
+    with tempfile.TemporaryFile() as log:
+        server = await _start(config, binary, log)
+        try:
+            yield server
+        finally:
+            with trio.CancelScope(shield=True):  # bounded by the grace, then by SIGKILL
+                await _stop(server, config.grace_seconds)
+
+
+async def run_adb_server(
+    config: AdbServerConfig | None = None,
+    *,
+    task_status: trio.TaskStatus[AdbServer] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Keep an adb server until cancelled; started, with the server, once it answers.
+
+    Raises:
+        AdbServerUnavailable: it did not come up.
+        AdbServerLost: it ended by itself. All TCP phones must then be connected again.
+    """
+    async with open_adb_server(config) as server:
+        task_status.started(server)
+        code = await server.wait_exited()
+        raise AdbServerLost(f"our adb server on port {server.port} ended with {code}")
+
+
+async def _start(config: AdbServerConfig, binary: Path, log: IO[bytes]) -> AdbServer:
+    reason = "no free port"
+    for port in _candidate_ports(config.port):
+        process = await _spawn(config, binary, port, log)
+        server = AdbServer(process, port, AdbClient(port))
+        answered = False
+        try:
+            answered = await _wait_ready(server, config.start_seconds)
+        finally:
+            if not answered:
+                with trio.CancelScope(shield=True):
+                    await _stop(server, 0)
+        if answered:
+            return server
+        reason = _tail(log) or f"no answer within {config.start_seconds:g} s"
+        if process.returncode is None or "in use" not in reason.lower():
+            break
+    where = config.port or f"{FIRST_PORT} to {LAST_PORT}"
+    raise AdbServerUnavailable(f"{binary} did not come up on port {where}: {reason}")
+
+
+async def _spawn(config: AdbServerConfig, binary: Path, port: int, log: IO[bytes]) -> trio.Process:
+    environ = os.environ | _NO_EMULATOR_SCAN | dict(config.environ)
+    environ["ANDROID_ADB_SERVER_PORT"] = str(port)
+    environ.pop("ADB_SERVER_SOCKET", None)  # it would win over the port, and may be somebody else's server
+    if config.home is not None:
+        environ["HOME"] = str(config.home)
+    try:
+        return await trio.lowlevel.open_process(
+            [str(binary), "-P", str(port), "nodaemon", "server"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environ,
+            start_new_session=True,  # Ctrl-C at our terminal must not kill it before the phones are left in order
+        )
+    except OSError as error:
+        raise AdbServerUnavailable(f"{binary} cannot be started: {error}") from error
+
+
+def _candidate_ports(wanted: int | None) -> Iterator[int]:
+    if wanted is not None:
+        yield wanted
+        return
+    for port in range(FIRST_PORT, LAST_PORT + 1):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        yield port
+
+
+async def _wait_ready(server: AdbServer, seconds: float) -> bool:
+    """True once our child answers; False when it has ended or the time is up."""
+    with trio.move_on_after(seconds):
+        while server.process.returncode is None:
+            try:
+                await server.client.version(timeout_seconds=ASK_SECONDS)
+            except DeviceError:
+                await trio.sleep(POLL_SECONDS)
+            else:
+                # somebody else's server on that port would answer too, while our child dies of the taken port
+                await trio.sleep(POLL_SECONDS)
+                return server.process.poll() is None
+    return False
+
+
+async def _stop(server: AdbServer, grace_seconds: float) -> None:
+    """Ask, wait, SIGTERM, wait, SIGKILL; returns when the process is gone."""
+    process = server.process
+    if process.poll() is None and grace_seconds > 0:
+        try:
+            await server.client.kill_server(timeout_seconds=grace_seconds)
+        except DeviceError:
+            process.send_signal(signal.SIGTERM)  # it hangs: asked by signal instead
+        with trio.move_on_after(grace_seconds):
+            await process.wait()
+    if process.poll() is None:
+        process.terminate()
+        with trio.move_on_after(grace_seconds):
+            await process.wait()
+    if process.poll() is None:
+        process.kill()
+        await process.wait()
+
+
+def _tail(log: IO[bytes]) -> str:
+    log.seek(0, os.SEEK_END)
+    log.seek(max(0, log.tell() - LOG_TAIL_BYTES))
+    lines = log.read().decode("utf-8", "replace").strip().splitlines()
+    return " / ".join(lines[-5:])
