@@ -71,35 +71,38 @@ class ModelProfile:
     """The fixed first message: byte-stable for a whole run."""
     history_heading: str = "Actions so far:"
     history_line: str = "{step}. {actions} -> {effect}"
-    history_steps: int = 8
+    history_steps: int = attrs.field(default=8, metadata={"min": 0, "max": 1000})
     """How many past plans are kept as text."""
     query: str = "Goal: {goal}\nAlready scheduled: {scheduled}\nGive the actions that follow."
     """The last text. `{goal}`, `{scheduled}`, `{notes}` and `{previous}` are filled in."""
     layout: PromptLayout = PromptLayout.SLIDING
-    rebase_steps: int = 5
+    rebase_steps: int = attrs.field(default=5, metadata={"min": 1, "max": 100})
     """`append` only: after this many plans the window starts anew."""
-    coordinates: str = "per_mille"
+    coordinates: str = attrs.field(
+        default="per_mille",
+        metadata={"pattern": "per_mille|absolute|smart_resized", "means": "per_mille, absolute or smart_resized"},
+    )
     """`per_mille`, `absolute` or `smart_resized` (see `policies.geometry.Coordinates`)."""
-    resize_factor: int = 28
+    resize_factor: int = attrs.field(default=28, metadata={"min": 1})
     """`smart_resized` only: patch size x merge size (28 for Qwen2.5-VL and UI-TARS-1.5, 32 for Qwen3-VL)."""
     min_pixels: int = 56 * 56
     max_pixels: int = 16384 * 28 * 28
     pixels_per_token: int = 28 * 28
     """Vision tokens of a frame = its pixels / this."""
-    max_side: int = 1280
+    max_side: int = attrs.field(default=1280, metadata={"min": 64, "max": 8192})
     """Frames are reduced so that the long side is at most this; coordinates are mapped back exactly."""
-    jpeg_quality: int = 85
+    jpeg_quality: int = attrs.field(default=85, metadata={"min": 1, "max": 100})
     codec: ReplyCodec = ReplyCodec.COMPACT
     json_mapping: JsonMapping = attrs.field(factory=JsonMapping)
-    max_actions: int = 5
+    max_actions: int = attrs.field(default=5, metadata={"min": 1, "max": 20})
     """The longest chunk."""
-    max_tokens: int = 64
+    max_tokens: int = attrs.field(default=64, metadata={"min": 1, "max": 32768})
     """Hard limit on output tokens a plan."""
-    max_text_length: int = 32
+    max_text_length: int = attrs.field(default=32, metadata={"min": 0, "max": 1000})
     """Longest text that a plan may type."""
     stop: tuple[str, ...] = ()
     thinking: tuple[str, str] = ("<think>", "</think>")
     """What encloses thoughts: they are stripped from the reply, and counted."""
     constrained: bool = True
     """False: the engine has no grammar support; `max_tokens`, `stop` and a tolerant parser do what they can."""
-    temperature: float = 0.0
+    temperature: float = attrs.field(default=0.0, metadata={"min": 0, "max": 2})

@@ -22,9 +22,9 @@ class Criteria:
     goal_reached: bool = False
     """The scenario's goal reading must have been seen."""
     no_crash: bool = True
-    max_stale_share: float | None = None
+    max_stale_share: float | None = attrs.field(default=None, metadata={"min": 0, "max": 1})
     """Stale actions / planned actions that came up for execution."""
-    max_stall_fraction: float | None = None
+    max_stall_fraction: float | None = attrs.field(default=None, metadata={"min": 0, "max": 1})
 
 
 @attrs.frozen

@@ -37,17 +37,17 @@ class Recovery(StrEnum):
 class EffectSettings:
     """What counts as an effect, and when each rung is reached."""
 
-    within_seconds: float = 1.0
+    within_seconds: float = attrs.field(default=1.0, metadata={"above": 0})
     """An effect must be seen this long after the action was done."""
-    target_change: float = 0.12
+    target_change: float = attrs.field(default=0.12, metadata={"min": 0, "max": 1})
     """Share of the target's cells that must change colour ..."""
-    screen_change: float = 0.02
+    screen_change: float = attrs.field(default=0.02, metadata={"min": 0, "max": 1})
     """... or of the whole screen's."""
-    replan_after: int = 2
+    replan_after: int = attrs.field(default=2, metadata={"min": 1})
     """Rungs are counted in actions without effect in a row; any effect brings the count to 0."""
-    back_after: int = 4
-    restart_after: int = 6
-    fail_after: int = 9
+    back_after: int = attrs.field(default=4, metadata={"min": 1})
+    restart_after: int = attrs.field(default=6, metadata={"min": 1})
+    fail_after: int = attrs.field(default=9, metadata={"min": 1})
 
 
 @attrs.frozen

@@ -20,14 +20,14 @@ class OverlapSettings:
 
     enabled: bool = True
     """False: think only when there is nothing left to do, as a plain agent loop does."""
-    act_seconds: float = 0.25
+    act_seconds: float = attrs.field(default=0.25, metadata={"above": 0, "max": 60})
     """Planned actions are at least this far apart; a chunk's horizon is its actions times this."""
-    latency_quantile: float = 0.95
-    margin_seconds: float = 0.1
+    latency_quantile: float = attrs.field(default=0.95, metadata={"min": 0, "max": 1})
+    margin_seconds: float = attrs.field(default=0.1, metadata={"min": 0})
     """Capture and transfer beside the engine's own latency."""
-    initial_latency_seconds: float = 1.0
+    initial_latency_seconds: float = attrs.field(default=1.0, metadata={"min": 0})
     """Assumed until the first reply has come."""
-    same_point_share: float = 0.03
+    same_point_share: float = attrs.field(default=0.03, metadata={"min": 0, "max": 1})
     """Two taps are the same action when they are this share of the short side apart."""
 
 

@@ -58,8 +58,8 @@ class Rule:
     do: ReflexAction
     priority: int = 0
     """Higher is first; equal ones in the order of the file."""
-    cooldown_seconds: float = 1.0
-    frames: int = 1
+    cooldown_seconds: float = attrs.field(default=1.0, metadata={"min": 0})
+    frames: int = attrs.field(default=1, metadata={"min": 1})
     voids_plan: bool = True
     """The reflex changes the scene, so what was planned before it is not done any more."""
 

@@ -33,16 +33,16 @@ class StalenessSettings:
     """Bounds of freshness."""
 
     rule: StalenessRule = StalenessRule.VERIFIED
-    max_age_seconds: float = 2.0
+    max_age_seconds: float = attrs.field(default=2.0, metadata={"above": 0})
     """`verified`: past this age an action is stale even if its target looks the same."""
-    max_frame_age_seconds: float = 1.0
+    max_frame_age_seconds: float = attrs.field(default=1.0, metadata={"above": 0})
     """The newest frame must not be older than this, else planned actions wait: nothing is done blindly."""
-    strict_seconds: float = 0.2
-    strict_frames: int = 2
+    strict_seconds: float = attrs.field(default=0.2, metadata={"min": 0})
+    strict_frames: int = attrs.field(default=2, metadata={"min": 0})
     """`strict_age`: fresh while at least one of the two holds."""
-    target_change: float = 0.34
+    target_change: float = attrs.field(default=0.34, metadata={"min": 0, "max": 1})
     """Share of the target's cells that may have changed colour: an animated button may, a vanished one may not."""
-    path_change: float = 0.6
+    path_change: float = attrs.field(default=0.6, metadata={"min": 0, "max": 1})
     """The same for a swipe's path, and for the whole screen under a key or text: large, and often moving by itself."""
 
 

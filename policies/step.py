@@ -20,8 +20,8 @@ from policies.staleness import StalenessSettings
 class Limits:
     """When an episode ends even if its goal is not reached."""
 
-    seconds: float = 60.0
-    steps: int | None = None
+    seconds: float = attrs.field(default=60.0, metadata={"above": 0})
+    steps: int | None = attrs.field(default=None, metadata={"min": 1})
     """Control steps: frames that were decided on."""
     score: float | None = None
     """Ends as soon as this score is read."""

@@ -1,0 +1,281 @@
+"""A scenario: the rooms' configurations together, read from one TOML file with every mistake at once."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from actors.configuration import Problem, ScenarioError, line_of, read_toml, register_tagged_union, structured
+from inference.config import EngineConfig, check_engine
+from inference.profile import ModelProfile
+from policies.criteria import Criteria
+from policies.effect import EffectSettings
+from policies.overlap import OverlapSettings
+from policies.reflex import Rule
+from policies.staleness import StalenessRule, StalenessSettings
+from policies.step import EpisodeSettings, Limits
+from runtime.ids import DEFAULT_TENANT, TenantId, is_legal_id
+
+_SIZE = r"[1-9][0-9]{1,4}x[1-9][0-9]{1,4}"
+
+
+@attrs.frozen
+class ProbeReading:
+    """`kind = "probe"`: the value of a probe of the rule file, read from pixels on every frame."""
+
+    probe: str
+
+
+@attrs.frozen
+class LogcatReading:
+    """`kind = "logcat"`: the first group of a regular expression over log lines, `tag: text`."""
+
+    pattern: str
+
+
+@attrs.frozen
+class CommandReading:
+    """`kind = "command"`: the first group of a regular expression over the output of a command on the phone."""
+
+    command: str
+    pattern: str
+    every_seconds: float = attrs.field(default=2.0, metadata={"above": 0})
+
+
+@attrs.frozen
+class HttpReading:
+    """`kind = "http"`: the first group of a regular expression over the body of a GET; `{phone}` is filled in."""
+
+    url: str = attrs.field(metadata={"pattern": r"https?://.+", "means": "an http or https address"})
+    pattern: str = ""
+    every_seconds: float = attrs.field(default=2.0, metadata={"above": 0})
+
+
+Reading = ProbeReading | LogcatReading | CommandReading | HttpReading
+register_tagged_union(
+    Reading, {"probe": ProbeReading, "logcat": LogcatReading, "command": CommandReading, "http": HttpReading}
+)
+
+
+@attrs.frozen
+class PlannerConfig:
+    """System 2: which model is asked, and how its plans are executed."""
+
+    enabled: bool = True
+    """False: reflexes only."""
+    profile: str = "compact"
+    """A bundled profile's name, or a profile file beside the scenario (`*.toml`)."""
+    overlap: bool = True
+    """Think while acting; false: think only when there is nothing left to do."""
+    act_seconds: float = attrs.field(default=0.25, metadata={"above": 0, "max": 60})
+    """Planned actions are at least this far apart."""
+    staleness: StalenessRule = StalenessRule.VERIFIED
+    max_age_seconds: float = attrs.field(default=2.0, metadata={"above": 0})
+    timeout_seconds: float = attrs.field(default=10.0, metadata={"above": 0})
+    """A plan that takes longer is given up and aborted."""
+    needed_wait_seconds: float = attrs.field(default=0.0, metadata={"min": 0})
+    """Of each planned wait, what the goal needs; a longer one counts as stall."""
+    effect: EffectSettings = attrs.field(factory=EffectSettings)
+
+
+@attrs.frozen
+class AppConfig:
+    """One app: its goal, its rules, and how its success is read."""
+
+    goal: str = attrs.field(metadata={"nonempty": True})
+    package: str = attrs.field(metadata={"pattern": r"[A-Za-z][\w.]*", "means": "an Android package name"})
+    activity: str | None = None
+    rules: str | None = None
+    """Rule file beside the scenario."""
+    score: Reading | None = None
+    goal_reached: Reading | None = None
+    """The goal counts as reached when this reads (a probe: hits)."""
+    criteria: Criteria = attrs.field(factory=Criteria)
+    limits: Limits | None = None
+    """Instead of the scenario's."""
+    planner: PlannerConfig | None = None
+    """Instead of the scenario's."""
+
+
+@attrs.frozen
+class SimulatedPhones:
+    """`kind = "simulated"`: phones of our own that speak real ADB and show a bundled app."""
+
+    app: str
+    count: int = attrs.field(default=1, metadata={"min": 1, "max": 1000})
+    size: str = attrs.field(default="720x1280", metadata={"pattern": _SIZE, "means": "a size like 720x1280"})
+
+    @property
+    def pixels(self) -> tuple[int, int]:
+        """(width, height)."""
+        width, height = self.size.split("x")
+        return int(width), int(height)
+
+
+@attrs.frozen
+class AdbPhones:
+    """`kind = "adb"`: real phones, by serial or host:port."""
+
+    app: str
+    addresses: tuple[str, ...] = attrs.field(metadata={"nonempty": True})
+
+
+PhoneGroup = SimulatedPhones | AdbPhones
+register_tagged_union(PhoneGroup, {"simulated": SimulatedPhones, "adb": AdbPhones})
+
+
+@attrs.frozen
+class CaptureConfig:
+    """How often and how large phones are looked at."""
+
+    every_seconds: float = attrs.field(default=0.2, metadata={"min": 0.01, "max": 60})
+    """Between the starts of two captures of one phone."""
+    timeout_seconds: float = attrs.field(default=5.0, metadata={"above": 0})
+    """A phone that gives no frame for so long is frozen, whatever adb says."""
+
+
+@attrs.frozen
+class RecordConfig:
+    """What a run keeps."""
+
+    pixels: bool = False
+    """Every decided frame as PNG, so that a replay can run perception again."""
+    frames_every_seconds: float = attrs.field(default=1.0, metadata={"min": 0})
+    """Display frames for the filmstrip."""
+
+
+@attrs.frozen
+class Scenario:
+    """All that a run is made of."""
+
+    name: str = attrs.field(
+        metadata={"pattern": r"[A-Za-z0-9._-]{1,40}", "means": "letters, digits, dot, dash, underscore; up to 40"}
+    )
+    phones: tuple[PhoneGroup, ...] = attrs.field(metadata={"nonempty": True})
+    apps: Mapping[str, AppConfig] = attrs.field(metadata={"nonempty": True})
+    engines: tuple[EngineConfig, ...] = ()
+    description: str = ""
+    seed: int = attrs.field(default=1, metadata={"min": 0, "max": 2**31 - 1})
+    tenant: TenantId = DEFAULT_TENANT
+    episodes_per_phone: int = attrs.field(default=1, metadata={"min": 1})
+    limits: Limits = attrs.field(factory=Limits)
+    planner: PlannerConfig = attrs.field(factory=PlannerConfig)
+    capture: CaptureConfig = attrs.field(factory=CaptureConfig)
+    record: RecordConfig = attrs.field(factory=RecordConfig)
+    random_taps: bool = False
+    """A baseline: tap at random, without rules and without a model."""
+
+    def planner_of(self, app: AppConfig) -> PlannerConfig:
+        """The app's own planner table, else the scenario's."""
+        return app.planner or self.planner
+
+
+def parse_scenario(source: bytes, file: str = "", overrides: Mapping[str, str] | None = None) -> Scenario:
+    """Read a scenario file.
+
+    Args:
+        source: The file.
+        file: Its name, for messages.
+        overrides: `a.b=c` of the command line: key path → TOML value, or a bare word as text.
+
+    Raises:
+        ScenarioError: with every mistake, each with its line and key path.
+    """
+    data = read_toml(source, file)
+    problems = [*_apply(data, overrides or {})]
+    parsed, found = structured(data, Scenario, source=source, file=file)
+    problems += found
+    if parsed is not None:
+        lines = source.decode("utf-8-sig").splitlines()
+        problems += [Problem(message, path, file, line_of(lines, path)) for message, path in cross_problems(parsed)]
+    if parsed is None or problems:
+        raise ScenarioError(problems)
+    return parsed
+
+
+def _apply(data: dict[str, Any], overrides: Mapping[str, str]) -> list[Problem]:
+    problems = []
+    for path, text in overrides.items():
+        keys = [int(k) if k.isdigit() else k for k in path.replace("[", ".").replace("]", "").split(".")]
+        try:
+            value = read_toml(f"value = {text}".encode())["value"]
+        except ScenarioError:
+            value = text
+        place: Any = data
+        try:
+            for key in keys[:-1]:
+                place = place.setdefault(key, {}) if isinstance(place, dict) else place[key]
+            if not isinstance(place, dict | list):
+                raise TypeError
+            place[keys[-1]] = value
+        except (IndexError, KeyError, TypeError):
+            problems.append(Problem(f"--set {path}={text} names nothing that can be set", f"$.{path}"))
+    return problems
+
+
+def cross_problems(scenario: Scenario) -> list[tuple[str, str]]:
+    """(message, path) of what no single key shows."""
+    found: list[tuple[str, str]] = []
+    for index, group in enumerate(scenario.phones):
+        if group.app not in scenario.apps:
+            known = ", ".join(sorted(scenario.apps))
+            found.append((f"there is no app {group.app!r}; apps are {known}", f"$.phones[{index}].app"))
+        if isinstance(group, AdbPhones):
+            doubled = sorted({a for a in group.addresses if group.addresses.count(a) > 1})
+            found += [(f"address {a!r} stands twice", f"$.phones[{index}].addresses") for a in doubled]
+    if not is_legal_id(scenario.tenant):
+        found.append(("'tenant' must be letters, digits, dot, dash, underscore", "$.tenant"))
+    ids: set[str] = set()
+    for index, engine in enumerate(scenario.engines):
+        if engine.id in ids:
+            found.append((f"engine id {engine.id!r} stands twice", f"$.engines[{index}].id"))
+        ids.add(engine.id)
+        for problem in check_engine(engine):
+            key, _, message = problem.partition(": ")
+            found.append((f"{key!r} {message}", f"$.engines[{index}].{key}"))
+    for name, app in scenario.apps.items():
+        at = f"$.apps.{name}"
+        if scenario.planner_of(app).enabled and not scenario.engines and not scenario.random_taps:
+            where = f"{at}.planner" if app.planner else "$.planner"
+            found.append((f"app {name!r} is planned by a model, but there is no [[engines]]", where))
+        for key in ("score", "goal_reached"):
+            found += _reading_problems(getattr(app, key), f"{at}.{key}", needs_group=key == "score", app=app)
+        if app.criteria.min_score is not None and app.score is None:
+            found.append(("'min_score' needs to know how the score is read", f"{at}.criteria.min_score"))
+        if app.criteria.goal_reached and app.goal_reached is None:
+            found.append(("'goal_reached' needs to know how the goal is read", f"{at}.criteria.goal_reached"))
+    return found
+
+
+def _reading_problems(reading: Reading | None, at: str, *, needs_group: bool, app: AppConfig) -> list[tuple[str, str]]:
+    if reading is None:
+        return []
+    if isinstance(reading, ProbeReading):
+        return [] if app.rules else [(f"probe {reading.probe!r} needs a rule file: rules = PATH", f"{at}.probe")]
+    try:
+        groups = re.compile(reading.pattern).groups
+    except re.error as error:
+        return [(f"'pattern' is no regular expression: {error}", f"{at}.pattern")]
+    if needs_group and groups < 1:
+        return [("'pattern' needs a group for the number, like 'score=([0-9]+)'", f"{at}.pattern")]
+    return []
+
+
+def episode_settings_for(
+    scenario: Scenario, app: AppConfig, profile: ModelProfile, rules: tuple[Rule, ...]
+) -> EpisodeSettings:
+    """What an episode of this app decides by."""
+    planner = scenario.planner_of(app)
+    return EpisodeSettings(
+        goal=app.goal,
+        profile=profile,
+        rules=rules,
+        planner=planner.enabled,
+        overlap=OverlapSettings(enabled=planner.overlap, act_seconds=planner.act_seconds),
+        staleness=StalenessSettings(rule=planner.staleness, max_age_seconds=planner.max_age_seconds),
+        effect=planner.effect,
+        limits=app.limits or scenario.limits,
+        criteria=app.criteria,
+        needed_wait_seconds=planner.needed_wait_seconds,
+    )
