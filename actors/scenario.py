@@ -197,21 +197,33 @@ def parse_scenario(source: bytes, file: str = "", overrides: Mapping[str, str] |
 def _apply(data: dict[str, Any], overrides: Mapping[str, str]) -> list[Problem]:
     problems = []
     for path, text in overrides.items():
-        keys = [int(k) if k.isdigit() else k for k in path.replace("[", ".").replace("]", "").split(".")]
         try:
             value = read_toml(f"value = {text}".encode())["value"]
         except ScenarioError:
             value = text
-        place: Any = data
-        try:
-            for key in keys[:-1]:
-                place = place.setdefault(key, {}) if isinstance(place, dict) else place[key]
-            if not isinstance(place, dict | list):
-                raise TypeError
-            place[keys[-1]] = value
-        except (IndexError, KeyError, TypeError):
+        if not _set(data, path.replace("[", ".").replace("]", "").split("."), value):
             problems.append(Problem(f"--set {path}={text} names nothing that can be set", f"$.{path}"))
     return problems
+
+
+def _set(data: dict[str, Any], keys: list[str], value: Any) -> bool:
+    """Set a value in nested tables and lists; tables on the way are made, list elements must be there."""
+    place: Any = data
+    for position, key in enumerate(keys):
+        is_last = position == len(keys) - 1
+        if isinstance(place, dict):
+            if is_last:
+                place[key] = value
+                return True
+            place = place.setdefault(key, {})
+        elif isinstance(place, list) and key.isdigit() and int(key) < len(place):
+            if is_last:
+                place[int(key)] = value
+                return True
+            place = place[int(key)]
+        else:
+            return False
+    return False
 
 
 def cross_problems(scenario: Scenario) -> list[tuple[str, str]]:
