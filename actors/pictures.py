@@ -1,0 +1,61 @@
+"""Frames → JPEGs for prompts: each frame is encoded once, in a worker thread, and equal frames have equal bytes."""
+
+import hashlib
+from collections import OrderedDict
+
+import cv2
+import numpy as np
+import trio
+
+from inference.messages import ImagePart
+from policies.frame import Frame, Pixels
+from policies.planner import image_size
+
+ENCODE_LIMITER = trio.CapacityLimiter(2)  # more threads than cores make no picture sooner
+
+
+def encode_jpeg(pixels: Pixels, *, max_side: int, quality: int) -> ImagePart:
+    """A picture as JPEG, its long side at most `max_side`; the same bytes for the same pixels.
+
+    Raises:
+        ValueError: OpenCV cannot encode it (an empty picture).
+    """
+    height, width = pixels.shape[:2]
+    size = image_size(width, height, max_side)
+    small = pixels if size == (width, height) else cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
+    ok, encoded = cv2.imencode(".jpg", small, [cv2.IMWRITE_JPEG_QUALITY, quality])
+    if not ok:
+        raise ValueError(f"a {width}x{height} picture could not be encoded")
+    jpeg = np.asarray(encoded).tobytes()
+    return ImagePart(jpeg, hashlib.sha256(jpeg).hexdigest(), *size)
+
+
+class PictureStore:
+    """The encoded frames that prompts of one episode still name.
+
+    Args:
+        keep: How many are kept: one more than the longest prompt layout shows.
+    """
+
+    def __init__(self, *, max_side: int, quality: int, keep: int) -> None:
+        self.max_side = max_side
+        self.quality = quality
+        self.keep = keep
+        self._encoded: OrderedDict[int, ImagePart] = OrderedDict()
+
+    async def encode(self, frame: Frame) -> ImagePart:
+        """The JPEG of a frame; encoded at the first call for it."""
+        held = self._encoded.get(frame.seq)
+        if held is None:
+            held = await trio.to_thread.run_sync(
+                lambda: encode_jpeg(frame.pixels, max_side=self.max_side, quality=self.quality),
+                limiter=ENCODE_LIMITER,
+            )
+            self._encoded[frame.seq] = held
+            while len(self._encoded) > self.keep:
+                self._encoded.popitem(last=False)
+        return held
+
+    def held(self) -> dict[int, ImagePart]:
+        """By `Frame.seq`, what is still kept."""
+        return dict(self._encoded)

@@ -1,0 +1,164 @@
+"""How a score or a reached goal is read while an episode plays: from log lines, a command, or an HTTP answer."""
+
+import re
+from collections.abc import Awaitable, Callable
+
+import attrs
+import httpcore
+import trio
+
+from actors.devices.base import Device
+from actors.scenario import CommandReading, HttpReading, LogcatReading, Reading
+from runtime.telemetry import emit
+
+LOGCAT_EVERY_SECONDS = 1.0
+MAX_BODY_BYTES = 1 << 20  # an HTTP answer longer than this is no score
+_CRASH = re.compile(r"FATAL EXCEPTION|^ANR in |>>> .+ <<<|Fatal signal", re.MULTILINE)
+_LINE = re.compile(
+    r"^\s*(?P<at>\d+\.\d+)\s+(?P<pid>\d+)\s+\d+\s+(?P<level>[VDIWEF])\s+(?P<tag>[^:]*?)\s*:\s(?P<text>.*)$"
+)
+
+
+@attrs.define
+class Readings:
+    """What has been read since the last step."""
+
+    score: float | None = None
+    goal_reached: bool = False
+    crashes: int = 0
+    """In the whole episode."""
+
+    def take(self) -> tuple[float | None, bool, int]:
+        """(newest score since the last call, goal reached so far, crashes so far)."""
+        score, self.score = self.score, None
+        return score, self.goal_reached, self.crashes
+
+
+@attrs.frozen
+class LogcatLine:
+    """One line of `logcat -v epoch`."""
+
+    at: str
+    """Epoch seconds with milliseconds, as printed: kept as text, to be handed back to `-T`."""
+    level: str
+    tag: str
+    text: str
+
+
+def parse_logcat(output: bytes) -> list[LogcatLine]:
+    """The lines of `logcat -v epoch`; headers and lines of other forms are left out."""
+    lines = []
+    for raw in output.decode("utf-8", "replace").splitlines():
+        match = _LINE.match(raw)
+        if match:
+            lines.append(LogcatLine(match["at"], match["level"], match["tag"], match["text"]))
+    return lines
+
+
+def number_in(pattern: str, text: str) -> float | None:
+    """The last match's first group as a number; None where there is no match or no number."""
+    found = None
+    for match in re.finditer(pattern, text):
+        try:
+            found = float(match.group(1))
+        except (IndexError, TypeError, ValueError):
+            continue
+    return found
+
+
+async def run_logcat(
+    device: Device, readings: Readings, *, score: LogcatReading | None, goal: LogcatReading | None
+) -> None:
+    """Follow the phone's log from now on: scores, the goal, crashes. Runs until cancelled; raises `DeviceLost`."""
+    since = await _log_end(device)
+    seen: set[LogcatLine] = set()
+    while True:
+        await trio.sleep(LOGCAT_EVERY_SECONDS)
+        command = f"logcat -d -v epoch -T {since}" if since else "logcat -d -v epoch"
+        lines = parse_logcat((await device.shell(command)).stdout)
+        fresh = [line for line in lines if line not in seen]
+        if lines:
+            since = lines[-1].at
+            seen = {line for line in lines if line.at == since}
+        for line in fresh:
+            _take_line(line, readings, score, goal)
+
+
+async def _log_end(device: Device) -> str | None:
+    lines = parse_logcat((await device.shell("logcat -d -v epoch -T 1")).stdout)
+    return lines[-1].at if lines else None
+
+
+def _take_line(line: LogcatLine, readings: Readings, score: LogcatReading | None, goal: LogcatReading | None) -> None:
+    text = f"{line.tag}: {line.text}"
+    if score is not None:
+        value = number_in(score.pattern, text)
+        if value is not None:
+            readings.score = value
+    if goal is not None and re.search(goal.pattern, text):
+        readings.goal_reached = True
+    if line.level in {"E", "F"} and _CRASH.search(line.text):
+        readings.crashes += 1
+        emit("actors.app.crashed", level="warning", line=text[:200])
+
+
+async def run_polled(reading: CommandReading | HttpReading, device: Device, on_text: Callable[[str], None]) -> None:
+    """Ask again and again; hands each answer's text to `on_text`. Runs until cancelled; raises `DeviceLost`."""
+    while True:
+        text = await (
+            _ask_phone(reading, device) if isinstance(reading, CommandReading) else _ask_http(reading, device)
+        )
+        if text is not None:
+            on_text(text)
+        await trio.sleep(reading.every_seconds)
+
+
+async def _ask_phone(reading: CommandReading, device: Device) -> str | None:
+    result = await device.shell(reading.command)
+    return result.stdout.decode("utf-8", "replace")
+
+
+async def _ask_http(reading: HttpReading, device: Device) -> str | None:
+    url = reading.url.replace("{phone}", device.info.phone)
+    try:
+        with trio.fail_after(5):
+            async with httpcore.AsyncConnectionPool() as pool, pool.stream("GET", url) as response:
+                body = b""
+                async for part in response.aiter_stream():
+                    body += part
+                    if len(body) > MAX_BODY_BYTES:
+                        emit("actors.reading.failed", level="warning", url=url, error="the answer is too long")
+                        return None
+    except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, trio.TooSlowError) as error:
+        emit("actors.reading.failed", level="warning", url=url, error=str(error) or type(error).__name__)
+        return None
+    return body.decode("utf-8", "replace") if response.status == 200 else None
+
+
+def tasks_for(
+    device: Device, readings: Readings, score: Reading | None, goal: Reading | None, *, follow_log: bool
+) -> list[Callable[[], Awaitable[None]]]:
+    """What must run beside an episode so that `readings` stays current; probes are read with each frame instead."""
+    tasks: list[Callable[[], Awaitable[None]]] = []
+    log_score = score if isinstance(score, LogcatReading) else None
+    log_goal = goal if isinstance(goal, LogcatReading) else None
+    if follow_log or log_score or log_goal:
+        tasks.append(lambda: run_logcat(device, readings, score=log_score, goal=log_goal))
+    if isinstance(score, CommandReading | HttpReading):
+
+        def take_score(text: str, pattern: str = score.pattern) -> None:
+            value = number_in(pattern, text)
+            if value is not None:
+                readings.score = value
+
+        polled_score = score
+        tasks.append(lambda: run_polled(polled_score, device, take_score))
+    if isinstance(goal, CommandReading | HttpReading):
+
+        def take_goal(text: str, pattern: str = goal.pattern) -> None:
+            if re.search(pattern, text):
+                readings.goal_reached = True
+
+        polled_goal = goal
+        tasks.append(lambda: run_polled(polled_goal, device, take_goal))
+    return tasks
