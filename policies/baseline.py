@@ -23,6 +23,11 @@ class RandomPolicy:
         self._next_at = 0.0
         self._out: int | None = None
 
+    @property
+    def due_at(self) -> float:
+        """It acts on frames alone."""
+        return float("inf")
+
     def step(self, given: StepInput) -> StepOutput:
         """Decide what to do now."""
         if self._started_at is None:

@@ -22,6 +22,7 @@ from runtime.ids import EpisodeId
 
 RETRY_JITTER_SHARE = 0.012  # of the short side: 8 pixels of 720, beside a dead pixel but still on the button
 RETRY_PLAN_SECONDS = 1.0  # a broken engine is asked again at this pace, not at that of frames
+LEAST_STEP_SECONDS = 0.05  # a due action that still waits (for a fresh frame, say) is looked at again at this pace
 
 _REMARKS = {
     Stale.AGE: "not done: too old",
@@ -89,6 +90,17 @@ class EpisodePolicy:
         self._broken_frame: int | None = None  # a stale action broke the chain of the plan made on this frame
         self._finish: Finish | None = None
         self._stuck = False
+
+    @property
+    def due_at(self) -> float:
+        """When the policy wants to be asked again even if nothing happens; infinity if it does not."""
+        if self._out is not None or self._percept is None:
+            return float("inf")
+        if self._queue:
+            return max(self._busy_until, self._last_now + LEAST_STEP_SECONDS)
+        if self._request is None and self.settings.planner:
+            return max(self._ask_not_before, self._busy_until, self._last_now + LEAST_STEP_SECONDS)
+        return float("inf")
 
     def step(self, given: StepInput) -> StepOutput:
         """Decide what to do now."""

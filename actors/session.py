@@ -1,0 +1,396 @@
+"""One episode on one phone: capture, step, plan, act and read at the same time, until the policy ends it.
+
+A session outlives the phone's connection: after `DeviceLost` it can be played on with a new device, and the policy is
+told that the phone was away.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import attrs
+import trio
+
+from actors.devices.base import ActionRefused, CaptureFailed, Device, DeviceError, DeviceLost, Unsupported
+from actors.pictures import PictureStore
+from actors.readings import Readings, tasks_for
+from actors.scenario import AppConfig, CaptureConfig, ProbeReading
+from inference.errors import EngineError, EngineGarbled, EngineRefused, EngineTooSlow
+from inference.messages import Complete, Completion
+from policies.frame import Frame
+from policies.perception import Percept, Perception, perceive
+from policies.planner import PlanFailed, PlanFailureKind, PlanReply, PlanRequest, fill, frames_of
+from policies.step import ActResult, Command, EpisodeEnd, EpisodeSettings, StepInput, StepOutput
+from policies.tally import Tally
+from runtime.ids import EpisodeId, PhoneId, TenantId
+from runtime.mailbox import Mailbox, Overflow
+from runtime.telemetry import emit
+
+CAPTURE_RETRIES = 5  # bad pictures in a row before the phone counts as lost: a broken screencap does not mend itself
+CAPTURE_RETRY_SECONDS = 0.2
+IDLE_STEP_SECONDS = 1.0  # an episode's limits are looked at this often even if its phone says nothing
+
+
+class Policy(Protocol):
+    """What decides: `EpisodePolicy`, or a baseline."""
+
+    tally: Tally
+    score: float | None
+    goal_reached: bool
+
+    @property
+    def due_at(self) -> float:
+        """When the policy wants to be asked again even if nothing happens; infinity if it does not."""
+        ...
+
+    def step(self, given: StepInput) -> StepOutput:
+        """Decide what to do now."""
+        ...
+
+
+@attrs.frozen
+class EpisodeSpec:
+    """Which episode to play, and by what."""
+
+    episode: EpisodeId
+    phone: PhoneId
+    app_name: str
+    app: AppConfig
+    seed: int
+    tenant: TenantId
+    settings: EpisodeSettings
+    capture: CaptureConfig
+    plan_timeout_seconds: float
+
+
+class StepSink(Protocol):
+    """Takes what happened; never waits, and never slows a phone down."""
+
+    def step(self, spec: EpisodeSpec, given: StepInput, output: StepOutput) -> None:
+        """One decided step."""
+        ...
+
+    def frame(self, spec: EpisodeSpec, frame: Frame, output: StepOutput) -> None:
+        """The frame that a step was decided on."""
+        ...
+
+    def prompt(self, spec: EpisodeSpec, request: PlanRequest, pictures: PictureStore) -> None:
+        """A request was sent with these pictures."""
+        ...
+
+
+@attrs.define
+class SessionStatistics:
+    """One episode as it is now; times in seconds."""
+
+    last_action: str = ""
+    last_why: str = ""
+    capture_seconds: float | None = None
+    plan_seconds: float | None = None
+    captures_failed: int = 0
+    capture_latencies: list[float] = attrs.field(factory=list)
+    plan_latencies: list[float] = attrs.field(factory=list)
+    act_latencies: list[float] = attrs.field(factory=list)
+    last_percept: Percept | None = None
+
+
+class EpisodeSession:
+    """Plays one episode.
+
+    Args:
+        spec: Which.
+        policy: What decides.
+        perception: The app's compiled probes.
+        complete: The engine door; None when no model is asked.
+        sink: Where steps go.
+        draw: The episode's chance, one number in [0, 1) a step.
+        restart_app: Stops and starts the app on a device.
+    """
+
+    def __init__(
+        self,
+        spec: EpisodeSpec,
+        *,
+        policy: Policy,
+        perception: Perception,
+        complete: Complete | None,
+        sink: StepSink,
+        draw: Callable[[], float],
+        restart_app: "RestartApp",
+    ) -> None:
+        self.spec = spec
+        self.policy = policy
+        self.statistics = SessionStatistics()
+        self.end: EpisodeEnd | None = None
+        self._perception = perception
+        self._complete = complete
+        self._sink = sink
+        self._draw = draw
+        self._restart_app = restart_app
+        profile = spec.settings.profile
+        self._pictures = PictureStore(
+            max_side=profile.max_side, quality=profile.jpeg_quality, keep=profile.rebase_steps + 2
+        )
+        self._frames = Mailbox[Frame](1, Overflow.DROP_OLDEST)
+        self._readings = Readings()
+        self._results: list[ActResult] = []
+        self._plan: PlanReply | PlanFailed | None = None
+        self._plan_scope: trio.CancelScope | None = None
+        self._wake = trio.Event()
+        self._failure: DeviceLost | None = None
+        self._step = 0
+        self._seq_base = self._next_seq = 0
+        self._epoch_base = self._next_epoch = 0
+        self._lost = False
+        self._stop: str | None = None
+
+    def stop(self, reason: str) -> None:
+        """End the episode at its next step, as cancelled."""
+        self._stop = reason
+        self._wake.set()
+
+    async def play(self, device: Device) -> EpisodeEnd:
+        """Play until the policy ends the episode.
+
+        Raises:
+            DeviceLost: the phone went away; call again with a new device to play on.
+        """
+        self._failure = None
+        self._frames = Mailbox[Frame](1, Overflow.DROP_OLDEST)
+        self._seq_base, self._epoch_base = self._next_seq, self._next_epoch
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._run_captures, device)
+            app = self.spec.app
+            for task in tasks_for(
+                device, self._readings, app.score, app.goal_reached, follow_log=app.criteria.no_crash
+            ):
+                nursery.start_soon(self._guarded, task)
+            try:
+                self.end = await self._run_steps(device, nursery)
+            finally:
+                self._lost = True  # whoever plays on starts with an empty plan
+                self._plan = None
+                self._plan_scope = None
+                self._results = []
+                nursery.cancel_scope.cancel()
+        if self.end is None:
+            assert self._failure is not None
+            raise self._failure
+        return self.end
+
+    # --- tasks beside the step loop; what fails in them is told to the loop, which alone leaves
+
+    async def _guarded(self, task: Callable[[], object]) -> None:
+        try:
+            await task()  # type: ignore[misc]
+        except DeviceLost as error:
+            self._fail(error)
+        except DeviceError as error:
+            emit("actors.reading.failed", level="warning", error=str(error))
+
+    def _fail(self, error: DeviceLost) -> None:
+        self._failure = self._failure or error
+        self._wake.set()
+
+    async def _run_captures(self, device: Device) -> None:
+        bad_in_a_row = 0
+        while True:
+            started = trio.current_time()
+            try:
+                frame = await device.capture()
+            except CaptureFailed as error:
+                bad_in_a_row += 1
+                self.statistics.captures_failed += 1
+                emit("actors.capture.failed", level="warning", error=str(error), in_a_row=bad_in_a_row)
+                if bad_in_a_row >= CAPTURE_RETRIES:
+                    self._fail(DeviceLost(f"{bad_in_a_row} captures in a row failed: {error}", phone=self.spec.phone))
+                    return
+                await trio.sleep(CAPTURE_RETRY_SECONDS)
+                continue
+            except DeviceLost as error:
+                self._fail(error)
+                return
+            bad_in_a_row = 0
+            frame = self._numbered(frame)
+            seconds = frame.received_at - frame.requested_at
+            self.statistics.capture_seconds = seconds
+            self.statistics.capture_latencies.append(seconds)
+            self._frames.put_nowait(frame)
+            self._wake.set()
+            await trio.sleep_until(max(started + self.spec.capture.every_seconds, trio.current_time()))
+
+    def _numbered(self, frame: Frame) -> Frame:
+        """Each connection counts its frames and epochs from 0; the episode counts on."""
+        numbered = attrs.evolve(frame, seq=self._seq_base + frame.seq, epoch=self._epoch_base + frame.epoch)
+        self._next_seq, self._next_epoch = numbered.seq + 1, numbered.epoch + 1
+        return numbered
+
+    async def _act(self, device: Device, command: Command) -> None:
+        sent_at = trio.current_time()
+        error: str | None = None
+        try:
+            if command.action is None:
+                await self._restart_app(device, self.spec.app)
+            else:
+                await device.act(command.action)
+        except (ActionRefused, Unsupported) as refusal:
+            error = str(refusal)
+        except DeviceLost as lost:
+            self._fail(lost)
+            return
+        except DeviceError as failed:
+            error = str(failed)
+        done_at = trio.current_time()
+        self.statistics.act_latencies.append(done_at - sent_at)
+        self._results.append(ActResult(command.token, sent_at, done_at, error))
+        self._wake.set()
+
+    async def _ask(self, request: PlanRequest, frame: Frame) -> None:
+        assert self._complete is not None
+        asked_at = trio.current_time()
+        deadline = asked_at + self.spec.plan_timeout_seconds
+        with trio.CancelScope() as scope:
+            self._plan_scope = scope
+            try:
+                await self._pictures.encode(frame)
+                held = self._pictures.held()
+                missing = [seq for seq in frames_of(request.turns) if seq not in held]
+                assert not missing, f"frames {missing} were encoded for an earlier prompt"
+                self._sink.prompt(self.spec, request, self._pictures)
+                prompt = fill(
+                    request, held, self.spec.settings.profile, tenant=self.spec.tenant, routing_key=self.spec.episode
+                )
+                completion = await self._complete(prompt, deadline=deadline)
+            except EngineError as error:
+                plan: PlanReply | PlanFailed = PlanFailed(request.request_id, failure_kind(error), str(error))
+            else:
+                plan = reply_for(request, completion)
+        if scope.cancelled_caught or self._plan_scope is not scope:
+            return  # it was aborted: a later request's answer must not be overwritten
+        self._plan = plan
+        self.statistics.plan_seconds = trio.current_time() - asked_at
+        self.statistics.plan_latencies.append(self.statistics.plan_seconds)
+        self._wake.set()
+
+    # --- the loop
+
+    async def _run_steps(self, device: Device, nursery: trio.Nursery) -> EpisodeEnd | None:
+        newest: Frame | None = None
+        while True:
+            await self._wait_for_news()
+            if self._failure is not None and self._stop is None:
+                return None
+            frame = self._newest_frame()
+            newest = frame or newest
+            given = self._step_input(frame)
+            output = self.policy.step(given)
+            self._lost = False
+            self._sink.step(self.spec, given, output)
+            if frame is not None:
+                self._sink.frame(self.spec, frame, output)
+            if output.abort is not None and self._plan_scope is not None:
+                self._plan_scope.cancel()
+                self._plan_scope = None
+            if output.end is not None:
+                return output.end
+            if output.command is not None:
+                self.statistics.last_action = shown(output.command)
+                self.statistics.last_why = output.command.why
+                nursery.start_soon(self._act, device, output.command)
+            if output.request is not None:
+                assert newest is not None
+                nursery.start_soon(self._ask, output.request, newest)
+
+    async def _wait_for_news(self) -> None:
+        """Until a frame, a result, a plan or a stop has come, or the policy is due."""
+        now = trio.current_time()
+        with trio.move_on_at(min(self.policy.due_at, now + IDLE_STEP_SECONDS)):
+            await self._wake.wait()
+        self._wake = trio.Event()
+
+    def _newest_frame(self) -> Frame | None:
+        try:
+            return self._frames.get_nowait()
+        except trio.WouldBlock:
+            return None
+
+    def _step_input(self, frame: Frame | None) -> StepInput:
+        percept = perceive(self._perception, frame) if frame is not None else None
+        if percept is not None:
+            self.statistics.last_percept = percept
+            self._take_probes(percept)
+        score, goal_reached, crashes = self._readings.take()
+        results, self._results = tuple(self._results), []
+        plan, self._plan = self._plan, None
+        step, self._step = self._step, self._step + 1
+        return StepInput(
+            step=step,
+            now=trio.current_time(),
+            percept=percept,
+            results=results,
+            plan=plan,
+            score=score,
+            goal_reached=goal_reached,
+            crashes=crashes,
+            draw=self._draw(),
+            lost=self._lost,
+            stop=self._stop,
+        )
+
+    def _take_probes(self, percept: Percept) -> None:
+        app = self.spec.app
+        if isinstance(app.score, ProbeReading):
+            reading = percept.readings.get(app.score.probe)
+            if reading is not None and reading.value == reading.value:  # nan: no number was seen
+                self._readings.score = reading.value
+        if isinstance(app.goal_reached, ProbeReading):
+            reading = percept.readings.get(app.goal_reached.probe)
+            if reading is not None and reading.hit:
+                self._readings.goal_reached = True
+
+
+class RestartApp(Protocol):
+    """Stops an app on a device and starts it afresh. Raises `DeviceError`."""
+
+    async def __call__(self, device: Device, app: AppConfig) -> None:
+        """Restart it."""
+        ...
+
+
+def failure_kind(error: EngineError) -> PlanFailureKind:
+    """Whose fault a failed plan was."""
+    match error:
+        case EngineTooSlow():
+            return PlanFailureKind.LATE
+        case EngineRefused():
+            return PlanFailureKind.REFUSED
+        case EngineGarbled():
+            return PlanFailureKind.GARBLED
+        case _:
+            return PlanFailureKind.ENGINE
+
+
+def reply_for(request: PlanRequest, completion: Completion) -> PlanReply:
+    """A completion as the policy reads it."""
+    return PlanReply(
+        request_id=request.request_id,
+        text=completion.text,
+        cut=completion.finish_reason == "length",
+        output_tokens=completion.usage.output_tokens,
+        cached_tokens=completion.usage.cached_tokens,
+        prompt_tokens=completion.usage.prompt_tokens,
+        queue_seconds=completion.queue_seconds,
+        prefill_seconds=completion.prefill_seconds,
+        decode_seconds=completion.decode_seconds,
+        engine=completion.engine,
+        model=completion.model,
+        why=completion.why,
+    )
+
+
+def shown(command: Command) -> str:
+    """A command in a few characters, for a table."""
+    if command.action is None:
+        return "restart app"
+    name = type(command.action).__name__.lower()
+    values = attrs.astuple(command.action, recurse=False)
+    return f"{name} {','.join(str(v) for v in values[:4])}"
