@@ -26,8 +26,10 @@ ASK_SECONDS = 1.0
 GRACE_SECONDS = 2.0
 LOG_TAIL_BYTES = 2000
 
-# read by adb: it would otherwise look for emulators on ports 5555 to 5585 and list them beside our phones
-_NO_EMULATOR_SCAN = {"ADB_LOCAL_TRANSPORT_MAX_PORT": "0"}
+# read by adb: it would otherwise look for emulators on ports 5555 to 5585 and list them beside our phones,
+# and talk to the local network in search of more
+_ONLY_WHAT_WE_CONNECT = {"ADB_LOCAL_TRANSPORT_MAX_PORT": "0", "ADB_MDNS": "0"}
+_NO_USB = {"ADB_USB": "0"}
 
 
 def find_adb(environ: Mapping[str, str] = os.environ) -> Path:
@@ -70,6 +72,8 @@ class AdbServerConfig:
     """None: a free one from FIRST_PORT on."""
     home: Path | None = None
     """HOME of the server, where it keeps its key; None: the user's own, so that phones know the key."""
+    usb: bool = False
+    """Look for phones on USB too. Two adb servers fight for a USB phone, and adb 36 then starts 3 s later."""
     environ: Mapping[str, str] = attrs.field(factory=dict)
     """More environment, e.g. ADB_VENDOR_KEYS or ADB_BURST_MODE."""
     start_seconds: float = START_SECONDS
@@ -146,7 +150,7 @@ async def _start(config: AdbServerConfig, binary: Path, log: IO[bytes]) -> AdbSe
 
 
 async def _spawn(config: AdbServerConfig, binary: Path, port: int, log: IO[bytes]) -> trio.Process:
-    environ = os.environ | _NO_EMULATOR_SCAN | dict(config.environ)
+    environ = os.environ | _ONLY_WHAT_WE_CONNECT | ({} if config.usb else _NO_USB) | dict(config.environ)
     environ["ANDROID_ADB_SERVER_PORT"] = str(port)
     environ.pop("ADB_SERVER_SOCKET", None)  # it would win over the port, and may be somebody else's server
     if config.home is not None:

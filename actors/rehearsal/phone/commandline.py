@@ -28,7 +28,7 @@ class Command:
     argv: tuple[str, ...]
     """`$?` stands as LAST_EXIT_CODE inside, to be replaced when the command runs."""
     stdout: str | None = None
-    """File to write to, or None."""
+    """File to write to, or None; `&2` joins it to the errors."""
     append: bool = False
     stderr: str | None = None
     """File to write errors to; `&1` joins them to the output."""
@@ -43,7 +43,7 @@ class Pipeline:
 
 
 LAST_EXIT_CODE = "\0?"
-_OPERATORS = ("&&", "||", "2>>", "2>&1", "1>", "2>", ">>", ">", ";", "|", "\n")
+_OPERATORS = ("&&", "||", "2>>", "2>&1", ">&2", "1>&2", "1>", "2>", ">>", ">", ";", "|", "\n")
 _REFUSED = {"&": "background jobs", "<": "input redirection", "(": "subshells", "`": "command substitution"}
 
 
@@ -76,6 +76,8 @@ def parse_script(text: str) -> tuple[Pipeline, ...]:
             words.append(token)
         elif token == "2>&1":  # noqa: S105  an operator, not a password
             redirect["stderr"] = "&1"
+        elif token.endswith(">&2"):
+            redirect["stdout"] = "&2"
         elif ">" in token:
             if position >= len(tokens) or tokens[position][0]:
                 raise ShellSyntaxError(f"syntax error: no file after '{token}'")

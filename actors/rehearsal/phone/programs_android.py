@@ -38,9 +38,9 @@ def properties_of(handset: Handset) -> dict[str, str]:
 
 async def _getprop(process: Process) -> int:
     properties = properties_of(process.handset)
-    if process.arguments:
-        default = process.arguments[1] if len(process.arguments) > 1 else ""
-        await process.print(properties.get(process.arguments[0], default))
+    name, default = (*process.arguments, "", "")[:2]
+    if name:
+        await process.print(properties.get(name, default))
     else:
         for name, value in sorted(properties.items()):
             await process.print(f"[{name}]: [{value}]")

@@ -127,13 +127,15 @@ class _Shell:
 
     async def _run_command(self, command: Command, stdin: Input, out: Write) -> int:
         argv = tuple(word.replace(LAST_EXIT_CODE, str(self.last)) for word in command.argv)
-        if argv[0] == "exec" and len(argv) > 1:
-            argv = argv[1:]  # `adb logcat` runs `export ...; exec logcat ...`
+        if argv[:1] == ("exec",):
+            argv = argv[1:] or ("true",)  # `adb logcat` runs `export ...; exec logcat ...`
         name = argv[0].rsplit("/", 1)[-1]
         if name == "exit":
             raise _Exit(int(argv[1]) & 0xFF if len(argv) > 1 and argv[1].isdigit() else self.last)
         files: dict[str, bytearray] = {}
-        if command.stdout is not None:
+        if command.stdout == "&2":
+            out = self.err
+        elif command.stdout is not None:
             out = _collector(files.setdefault(command.stdout, bytearray()))
         err = self.err
         if command.stderr == "&1":
