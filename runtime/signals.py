@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
+from runtime.nursery import open_bare_nursery
 from runtime.telemetry import emit
 
 
@@ -33,7 +34,7 @@ async def open_signal_drain(
     """
     asked = SignalDrain()
     with trio.open_signal_receiver(*signals) as received:
-        async with trio.open_nursery() as nursery:
+        async with open_bare_nursery() as nursery:
 
             async def listen() -> None:
                 async for number in received:

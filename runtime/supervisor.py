@@ -295,9 +295,10 @@ class Supervisor:
             return True
         emit("runtime.supervisor.gave_up", level="error", supervisor=self.name, reason=reason)
         self.gave_up = SupervisorGaveUp(self.name, child.spec.name, reason)
+        self.gave_up.__cause__ = child.last_error
         self._bury(child)  # the drain must not wait for this keeper, which runs it
         await self.drain()
-        raise self.gave_up from child.last_error
+        raise self.gave_up
 
     def _bury(self, child: _Child) -> None:
         if child.state in {State.STARTING, State.RUNNING, State.DRAINING}:

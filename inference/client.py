@@ -1,0 +1,344 @@
+"""One engine over HTTP. Errors of httpcore and of the protocol become ours here, and nowhere else."""
+
+import json
+from typing import Any, cast
+
+import attrs
+import httpcore
+import trio
+
+from inference.config import Dialect, EngineConfig
+from inference.errors import EngineError, EngineGarbled, EngineLost, EngineRefused, EngineTooSlow
+from inference.messages import Completion, Prompt
+from inference.reply import ReplyReader, error_for_status
+from inference.wire import ImageUrls, WireRequest, encode_abort, encode_completion
+from runtime.telemetry import Secret, counter
+
+CONTROL_CONNECTIONS = 32  # aborts and probes never queue behind completions
+KEEPALIVE_SECONDS = 30.0
+MAX_BODY_READ = 64 << 10  # of answers that are not completions; only their first words are of use
+TAIL_SECONDS = 0.1  # from the end mark until the response itself must end; the connection is dropped otherwise
+
+_USAGE_MISSING = counter("inference_usage_missing_replies_total", "Answers without token counts.", ["engine"])
+
+
+@attrs.frozen
+class EngineLoad:
+    """What an engine says about its own load; None where it does not say."""
+
+    running: int | None = None
+    waiting: int | None = None
+    token_usage: float | None = None
+    """Share of its KV memory in use, 0 to 1."""
+
+
+@attrs.frozen
+class ClientStatistics:
+    """Counts since the client was made."""
+
+    completed: int
+    failed: int
+    aborts_sent: int
+    aborts_confirmed: int
+    probes: int
+    probes_failed: int
+    connections: int
+    """Open to the engine now."""
+
+
+@attrs.define
+class _Times:
+    """Run clock; None until it happened."""
+
+    first_token: float | None = None
+    last_token: float | None = None
+
+
+class EngineClient:
+    """One engine's HTTP client. Calls may be concurrent; admission is the pool's business.
+
+    Args:
+        config: of the engine.
+        url: where it answers, without a path; for a launched engine this is not in `config`.
+        api_key: sent as bearer token.
+        image_urls: shared between clients, so that an image is encoded once whatever engine gets it.
+        network: stands in for TCP in tests.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        url: str,
+        *,
+        api_key: Secret | None = None,
+        image_urls: ImageUrls | None = None,
+        network: httpcore.AsyncNetworkBackend | None = None,
+    ) -> None:
+        self.config = config
+        self.url = url.rstrip("/")
+        self._api_key = api_key
+        self._image_urls = image_urls or ImageUrls()
+        backend = cast("httpcore.AsyncNetworkBackend", httpcore.TrioBackend()) if network is None else network
+        self._connections = httpcore.AsyncConnectionPool(
+            max_connections=config.max_in_flight, keepalive_expiry=KEEPALIVE_SECONDS, network_backend=backend
+        )
+        self._control = httpcore.AsyncConnectionPool(
+            max_connections=CONTROL_CONNECTIONS, keepalive_expiry=KEEPALIVE_SECONDS, network_backend=backend
+        )
+        self._absent: set[str] = set()  # probe paths that this engine answered with 404
+        self._completed = self._failed = 0
+        self._aborts_sent = self._aborts_confirmed = 0
+        self._probes = self._probes_failed = 0
+
+    async def complete(self, prompt: Prompt, *, deadline: float, why: str, called_at: float) -> Completion:
+        """Complete one prompt.
+
+        When the caller is cancelled, the deadline passes or the answer breaks off, the request is aborted on the
+        engine before this ends; that takes `abort_seconds` at most.
+
+        Args:
+            prompt: what is asked.
+            deadline: on the run's clock; `total_seconds` limits it further.
+            why: why this engine was chosen, for the completion's ledger.
+            called_at: run clock of the call that led here; the queue time counts from it.
+
+        Raises:
+            EngineError: any; its `over` tells whether the engine has surely stopped working on the request.
+        """
+        request = encode_completion(
+            prompt,
+            dialect=self.config.dialect,
+            model=self.config.model,
+            api_key=None if self._api_key is None else self._api_key.reveal(),
+            url_for=self._image_urls.url_for,
+            engine=self.config.id,
+        )
+        sent_at = trio.current_time()
+        reader, times = ReplyReader(self.config.id), _Times()
+        try:
+            with trio.move_on_at(min(deadline, sent_at + self.config.total_seconds)) as patience:
+                await self._exchange(request, reader, times)
+            if patience.cancelled_caught and not reader.done:
+                seconds = trio.current_time() - sent_at
+                progress = "nothing came" if times.first_token is None else "the answer was not whole"
+                raise EngineTooSlow(  # noqa: TRY301  # the handler below makes sure of every failure alike
+                    f"{progress} within {seconds:.3f} s", engine=self.config.id, over=False
+                )
+            reply = reader.result()
+        except EngineError as error:
+            self._failed += 1
+            if not error.over:
+                error.over = await self._make_sure_it_is_over(prompt.request_id)
+            raise
+        except BaseException:  # mostly the caller's cancellation
+            self._failed += 1
+            await self._make_sure_it_is_over(prompt.request_id)
+            raise
+        self._completed += 1
+        if not reply.usage_counted:
+            _USAGE_MISSING.labels(engine=self.config.id).inc()
+        ended_at = trio.current_time()
+        first_at = ended_at if times.first_token is None else times.first_token
+        last_at = first_at if times.last_token is None else times.last_token
+        return Completion(
+            text=reply.text,
+            finish_reason=reply.finish_reason,
+            usage=reply.usage,
+            engine=self.config.id,
+            model=self.config.model,
+            why=why,
+            queue_seconds=sent_at - called_at,
+            prefill_seconds=first_at - sent_at,
+            decode_seconds=last_at - first_at,
+        )
+
+    async def probe(self) -> EngineLoad:
+        """Ask the engine whether it lives, by the cheapest path that it has.
+
+        Raises:
+            EngineError: it does not, or answers nonsense.
+        """
+        self._probes += 1
+        try:
+            with trio.fail_after(self.config.probe_seconds):
+                return await self._probe()
+        except trio.TooSlowError as error:
+            self._probes_failed += 1
+            raise EngineTooSlow(
+                f"no answer to a probe within {self.config.probe_seconds} s", engine=self.config.id
+            ) from error
+        except EngineError:
+            self._probes_failed += 1
+            raise
+
+    async def aclose(self) -> None:
+        """Close all connections; calls that are out end with `EngineLost`."""
+        await self._connections.aclose()
+        await self._control.aclose()
+
+    def statistics(self) -> ClientStatistics:
+        """Counts so far."""
+        return ClientStatistics(
+            completed=self._completed,
+            failed=self._failed,
+            aborts_sent=self._aborts_sent,
+            aborts_confirmed=self._aborts_confirmed,
+            probes=self._probes,
+            probes_failed=self._probes_failed,
+            connections=len(self._connections.connections) + len(self._control.connections),
+        )
+
+    async def _exchange(self, request: WireRequest, reader: ReplyReader, times: _Times) -> None:
+        """Send the request and feed the reader to the end.
+
+        httpcore's streams are async generators, and one that is left half-way is closed by the garbage collector
+        at some later time. So a bad answer is not left by raising: its next read is cancelled, and then we raise.
+        """
+        problem: EngineError | None = None
+        status, error_body = 0, bytearray()
+        try:
+            with trio.CancelScope() as cut:
+                async with self._connections.stream(
+                    "POST",
+                    self.url + request.path,
+                    headers=list(request.headers),
+                    content=request.body,
+                    extensions=self._extensions(),
+                ) as response:
+                    status = response.status
+                    if status == 200:
+                        problem = self._check_type(response)
+                    async for chunk in response.aiter_stream():
+                        if status != 200:
+                            error_body += chunk
+                        elif problem is None:
+                            problem = self._feed(reader, chunk, times)
+                        if problem is not None or len(error_body) > MAX_BODY_READ:
+                            cut.cancel()
+                        elif reader.done and cut.deadline == float("inf"):
+                            cut.deadline = trio.current_time() + TAIL_SECONDS
+        except Exception as error:
+            raise self._ours(error) from error
+        if status != 200:
+            problem = error_for_status(status, bytes(error_body[:MAX_BODY_READ]), self.config.id)
+        if problem is not None:
+            raise problem
+
+    def _feed(self, reader: ReplyReader, chunk: bytes, times: _Times) -> EngineError | None:
+        try:
+            reader.feed(chunk)
+        except EngineError as error:
+            return error
+        if reader.started and not reader.done:
+            times.last_token = trio.current_time()
+            if times.first_token is None:
+                times.first_token = times.last_token
+        return None
+
+    def _check_type(self, response: httpcore.Response) -> EngineError | None:
+        kinds = [value for name, value in response.headers if name.lower() == b"content-type"]
+        if kinds and kinds[0].lower().startswith(b"text/event-stream"):
+            return None
+        said = kinds[0].decode("latin-1")[:80] if kinds else "nothing"
+        return EngineGarbled(f"it answered {said!r} instead of an event stream", engine=self.config.id, over=False)
+
+    async def _make_sure_it_is_over(self, request_id: str) -> bool:
+        """Abort a request; True when it is sure that the engine does not work on it any more.
+
+        Shielded, as its caller is mostly being cancelled; bounded by `abort_seconds`.
+        """
+        path = "/v1/models"
+        with trio.move_on_after(self.config.abort_seconds, shield=True):
+            try:
+                if self.config.dialect is Dialect.SGLANG:
+                    path = "/abort_request"
+                    self._aborts_sent += 1
+                    status, _ = await self._control_call("POST", path, encode_abort(request_id))
+                    confirmed = 200 <= status < 300
+                    self._aborts_confirmed += confirmed
+                    return confirmed
+                await self._control_call("GET", path)
+            except EngineLost as error:
+                return isinstance(error.__cause__, httpcore.ConnectError)  # nobody listens: the process is gone
+            except EngineError:
+                return False
+        return False  # it lives: a closed connection may have aborted the request there, but nobody says so
+
+    async def _probe(self) -> EngineLoad:
+        paths = ["/ping", "/v1/models"] if self.config.dialect is Dialect.SGLANG else ["/v1/models"]
+        for path in paths:
+            if path in self._absent:
+                continue
+            status, body = await self._control_call("GET", path)
+            if status == 404 and path != paths[-1]:
+                self._absent.add(path)
+                continue
+            if status != 200:
+                raise error_for_status(status, body, self.config.id)
+            break
+        if self.config.dialect is not Dialect.SGLANG or "/v1/loads" in self._absent:
+            return EngineLoad()
+        status, body = await self._control_call("GET", "/v1/loads")
+        if status == 404:
+            self._absent.add("/v1/loads")
+            return EngineLoad()
+        if status != 200:
+            raise error_for_status(status, body, self.config.id)
+        return self._read_loads(body)
+
+    async def _control_call(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        headers = [("Accept", "application/json")]
+        if body is not None:
+            headers.append(("Content-Type", "application/json"))
+        if self._api_key is not None:
+            headers.append(("Authorization", f"Bearer {self._api_key.reveal()}"))
+        status, received = 0, bytearray()
+        try:
+            with trio.CancelScope() as cut:
+                async with self._control.stream(
+                    method, self.url + path, headers=headers, content=body, extensions=self._extensions()
+                ) as response:
+                    status = response.status
+                    async for chunk in response.aiter_stream():
+                        received += chunk
+                        if len(received) > MAX_BODY_READ:
+                            cut.cancel()
+        except Exception as error:
+            raise self._ours(error) from error
+        return (status, bytes(received[:MAX_BODY_READ]))
+
+    def _read_loads(self, body: bytes) -> EngineLoad:
+        try:
+            answer = json.loads(body)
+        except ValueError as error:
+            raise EngineGarbled("/v1/loads answered no JSON", engine=self.config.id) from error
+        rows = answer.get("loads") if isinstance(answer, dict) else answer  # a row for each data-parallel rank
+        rows = [row for row in (rows if isinstance(rows, list) else [answer]) if isinstance(row, dict)]
+        running, waiting = _sum(rows, "num_running_reqs"), _sum(rows, "num_waiting_reqs")
+        usage = _sum(rows, "token_usage")
+        return EngineLoad(
+            running=None if running is None else int(running),
+            waiting=None if waiting is None else int(waiting),
+            token_usage=None if usage is None else usage / len(rows),
+        )
+
+    def _extensions(self) -> dict[str, Any]:
+        return {"timeout": {"connect": self.config.connect_seconds}}
+
+    def _ours(self, error: Exception) -> EngineError:
+        """The `EngineError` for what httpcore raised; anything else is a bug, and raised as it is."""
+        engine = self.config.id
+        match error:
+            case httpcore.ConnectError() | httpcore.ConnectTimeout():
+                return EngineLost(f"cannot connect to {self.url}: {error}", engine=engine)
+            case httpcore.UnsupportedProtocol() | httpcore.LocalProtocolError():
+                return EngineRefused(f"the request is not valid HTTP: {error}", engine=engine)
+            case httpcore.NetworkError() | httpcore.RemoteProtocolError() | httpcore.TimeoutException():
+                what = f"the connection broke: {type(error).__name__} {error}".rstrip()
+                return EngineLost(what, engine=engine, over=False)
+        raise error
+
+
+def _sum(rows: list[dict[str, Any]], name: str) -> float | None:
+    numbers = [row[name] for row in rows if isinstance(row.get(name), int | float)]
+    return float(sum(numbers)) if numbers else None

@@ -1,0 +1,249 @@
+"""Runs one engine process: start, ready, watch, stop (ask, wait, kill)."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, closing, suppress
+from pathlib import Path
+from typing import IO
+
+import attrs
+import trio
+
+from inference import lifeline
+from inference.errors import EngineLost, EngineNotReady
+from runtime.nursery import open_bare_nursery
+from runtime.telemetry import emit
+
+LOG_TAIL_BYTES = 2000  # of the log that an error repeats: a traceback's last lines
+MAX_LINE_BYTES = 64 << 10
+PROBE_EVERY_SECONDS = 0.25
+
+
+@attrs.frozen
+class ReadyLine:
+    """The engine prints a line on standard output once it is ready."""
+
+    url_in: Callable[[str], str | None]
+    """The engine's URL if this is the line, else None."""
+
+
+@attrs.frozen
+class ReadyProbe:
+    """The engine is ready when a probe says so."""
+
+    url: str
+    answers: Callable[[], Awaitable[bool]]
+    """True when it is. Called every `PROBE_EVERY_SECONDS`; it bounds itself."""
+
+
+@attrs.frozen
+class LaunchPlan:
+    """How to run an engine process."""
+
+    name: str
+    """For events and errors."""
+    argv: tuple[str, ...]
+    log_path: Path
+    """What it says on standard output and error is appended here."""
+    ready: ReadyLine | ReadyProbe
+    environment: Mapping[str, str] = attrs.field(factory=dict)
+    """Added to our own."""
+    start_seconds: float = 600.0
+    stop_grace_seconds: float = 20.0
+
+
+class EngineProcess:
+    """A running engine; made by `open_engine_process` alone."""
+
+    def __init__(self, name: str, url: str, pid: int, exited: trio.Event) -> None:
+        self.name = name
+        self.url = url
+        self.pid = pid
+        """Leads the engine's process group; the engine is its child."""
+        self.exit_code: int | None = None
+        self._exited = exited
+
+    async def wait_exit(self) -> int:
+        """Wait until the process has ended; returns its exit code, as a shell would give it."""
+        await self._exited.wait()
+        assert self.exit_code is not None
+        return self.exit_code
+
+
+@asynccontextmanager
+async def open_engine_process(plan: LaunchPlan) -> AsyncIterator[EngineProcess]:
+    """Start an engine and wait until it is ready; stop it and all that it started when the block ends.
+
+    Stopping is SIGTERM to its process group, the grace, SIGKILL, and is never cut short: at cancellation the grace
+    is left out. The process cannot outlive us, see `inference.lifeline`.
+
+    Raises:
+        EngineNotReady: it was not ready within `start_seconds`.
+        EngineLost: it could not be started, or ended before it was ready; the end of its log is in the text.
+    """
+    plan.log_path.parent.mkdir(parents=True, exist_ok=True)
+    with plan.log_path.open("ab") as log:
+        leader, lifeline_fd = _spawn(plan, log)
+        with closing(_Lifeline(lifeline_fd)) as thread_of_life:
+            assert leader.stdout is not None
+            output = trio.lowlevel.FdStream(os.dup(leader.stdout.fileno()))
+            leader.stdout.close()
+            exited = trio.Event()
+            process = EngineProcess(plan.name, "", leader.pid, exited)
+            async with output, open_bare_nursery() as nursery:
+                found = _Found()
+                nursery.start_soon(_copy_output, output, log, plan.ready, found)
+                nursery.start_soon(_reap, leader, process, exited)
+                try:
+                    process.url = await _wait_ready(plan, process, found)
+                    emit("inference.engine.launched", engine=plan.name, pid=leader.pid, url=process.url)
+                    yield process
+                finally:
+                    await _stop(plan, leader.pid, exited)
+                    thread_of_life.close()
+                    emit("inference.engine.stopped", engine=plan.name, pid=leader.pid, exit_code=process.exit_code)
+                    nursery.cancel_scope.cancel()  # a grandchild may hold standard output open
+
+
+@attrs.define
+class _Lifeline:
+    """Our end of the pipe; closing it is what tells the other end."""
+
+    fd: int
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+@attrs.define(eq=False)
+class _Found:
+    url: str | None = None
+    event: trio.Event = attrs.field(factory=trio.Event)
+
+
+def _spawn(plan: LaunchPlan, log: IO[bytes]) -> tuple["subprocess.Popen[bytes]", int]:
+    """Start the group leader; returns it and our end of its lifeline.
+
+    Synchronously: an exec takes a few milliseconds, and a start in a worker thread could not be cancelled between the
+    fork and our knowing about it.
+    """
+    theirs, ours = os.pipe()
+    command = [sys.executable, "-I", "-S", lifeline.__file__, str(theirs), str(plan.stop_grace_seconds), *plan.argv]
+    try:
+        leader = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            pass_fds=(theirs,),
+            env={**os.environ, **plan.environment},
+            start_new_session=True,
+        )
+    except OSError as error:
+        os.close(ours)
+        raise EngineLost(f"its process could not be started: {error}", engine=plan.name) from error
+    finally:
+        os.close(theirs)
+    return (leader, ours)
+
+
+async def _wait_ready(plan: LaunchPlan, process: EngineProcess, found: _Found) -> str:
+    ready: list[str] = []
+
+    async def wait_exit() -> None:
+        await process.wait_exit()
+        nursery.cancel_scope.cancel()
+
+    async def wait_sign() -> None:
+        ready.append(await _wait_sign(plan, found))
+        nursery.cancel_scope.cancel()
+
+    with trio.move_on_after(plan.start_seconds) as patience:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait_exit)
+            nursery.start_soon(wait_sign)
+    if ready:
+        return ready[0]
+    if patience.cancelled_caught:
+        raise EngineNotReady(
+            f"not ready within {plan.start_seconds:g} s; its log {plan.log_path} ends:\n{_log_tail(plan)}",
+            engine=plan.name,
+        )
+    await trio.sleep(0.05)  # what it said last may still be on its way through the pipe into the log
+    raise EngineLost(
+        f"it ended with exit code {process.exit_code} before it was ready; its log {plan.log_path} ends:\n"
+        f"{_log_tail(plan)}",
+        engine=plan.name,
+    )
+
+
+async def _wait_sign(plan: LaunchPlan, found: _Found) -> str:
+    if isinstance(plan.ready, ReadyProbe):
+        while not await plan.ready.answers():  # noqa: ASYNC110  # the process can be asked only by polling
+            await trio.sleep(PROBE_EVERY_SECONDS)
+        return plan.ready.url
+    await found.event.wait()
+    assert found.url is not None
+    return found.url
+
+
+async def _copy_output(
+    output: trio.lowlevel.FdStream, log: IO[bytes], ready: ReadyLine | ReadyProbe, found: _Found
+) -> None:
+    """Drain the pipe into the log, so that the engine never blocks on it, and look for the ready line."""
+    pending = b""
+    with suppress(trio.ClosedResourceError):
+        async for chunk in output:
+            log.write(chunk)
+            log.flush()
+            if isinstance(ready, ReadyProbe) or found.url is not None:
+                continue
+            *lines, pending = (pending + chunk).split(b"\n")
+            pending = pending[-MAX_LINE_BYTES:]
+            for line in lines:
+                url = ready.url_in(line.decode("utf-8", "replace").strip())
+                if url is not None and found.url is None:
+                    found.url = url
+                    found.event.set()
+
+
+async def _reap(leader: "subprocess.Popen[bytes]", process: EngineProcess, exited: trio.Event) -> None:
+    """Wait for the leader, end whatever is left of its group while its number is still ours, then reap it."""
+    pidfd = os.pidfd_open(leader.pid)
+    try:
+        with trio.CancelScope(shield=True):  # `_stop` bounds it: after SIGKILL it ends
+            await trio.lowlevel.wait_readable(pidfd)
+    finally:
+        os.close(pidfd)
+    with suppress(ProcessLookupError, PermissionError):  # PermissionError: only zombies are left in it
+        os.killpg(leader.pid, signal.SIGKILL)
+    code = leader.wait()
+    process.exit_code = 128 - code if code < 0 else code
+    exited.set()
+
+
+async def _stop(plan: LaunchPlan, group: int, exited: trio.Event) -> None:
+    if exited.is_set():
+        return
+    try:
+        os.killpg(group, signal.SIGTERM)
+        with trio.move_on_after(plan.stop_grace_seconds):
+            await exited.wait()
+    finally:
+        if not exited.is_set():
+            emit("inference.engine.killed", level="warning", engine=plan.name, pid=group)
+            os.killpg(group, signal.SIGKILL)
+            with trio.CancelScope(shield=True):
+                await exited.wait()
+
+
+def _log_tail(plan: LaunchPlan) -> str:
+    with plan.log_path.open("rb") as log:
+        log.seek(0, os.SEEK_END)
+        log.seek(max(0, log.tell() - LOG_TAIL_BYTES))
+        return log.read().decode("utf-8", "replace").strip() or "(nothing)"

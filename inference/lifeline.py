@@ -1,0 +1,59 @@
+"""Stands between us and an engine process, so that no engine outlives us, whatever ends us.
+
+    python -I -S lifeline.py LIFELINE_FD GRACE_SECONDS ENGINE_ARGV...
+
+It leads a process group of its own, starts the engine in it, and ends with the engine's exit code. When the other end
+of the lifeline pipe is closed, which a kill -9 of its owner does as well, it ends the whole group: SIGTERM, the grace,
+SIGKILL. The engine itself is killed by the kernel if this process is (PR_SET_PDEATHSIG; that signal comes when the
+*thread* that forked ends, so it must not be set from a program with worker threads). Standard library only.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+PR_SET_PDEATHSIG = 1
+POLL_SECONDS = 0.1
+
+
+def die_with_parent() -> None:
+    """Runs in the engine's process between fork and exec."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the engine; returns its exit code as a shell would."""
+    lifeline, grace_seconds, command = int(arguments[0]), float(arguments[1]), arguments[2:]
+    os.set_inheritable(lifeline, False)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)  # meant for the engine, which is in this group; not inherited by it
+    try:
+        engine = subprocess.Popen(command, preexec_fn=die_with_parent)  # noqa: PLW1509  # no threads here
+    except OSError as error:
+        sys.stderr.write(f"cannot start {command[0]}: {error}\n")
+        return 127
+    engine_fd = os.pidfd_open(engine.pid)
+    readable, _, _ = select.select([lifeline, engine_fd], [], [])
+    if engine_fd not in readable:
+        end_group(engine, grace_seconds)
+    code = engine.wait()
+    return 128 - code if code < 0 else code
+
+
+def end_group(engine: "subprocess.Popen[bytes]", grace_seconds: float) -> None:
+    """Ask the group to end, then kill it, this process included."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(0, signal.SIGTERM)
+    deadline = time.monotonic() + grace_seconds
+    while engine.poll() is None and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,83 @@
+"""Server-sent events, cut out of a byte stream that arrives in any pieces (WHATWG HTML, section 9.2)."""
+
+from collections.abc import Iterator
+
+import attrs
+
+MAX_EVENT_BYTES = 1 << 20  # an event of a completion holds one token or one error; 1 MiB is another server's fault
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@attrs.frozen
+class SseEvent:
+    """One event; fields other than these are ignored."""
+
+    data: str
+    """The data lines, joined by line feeds."""
+    event: str = ""
+
+
+class SseTooLong(Exception):
+    """A line or an event is longer than the limit."""
+
+
+class SseParser:
+    r"""Feed it bytes, get whole events.
+
+    Lines end in LF, CR or CRLF; bytes that are no UTF-8 become U+FFFD, as the standard says.
+    """
+
+    def __init__(self, *, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._max = max_event_bytes
+        self._pending = bytearray()  # the beginning of a line whose end has not come
+        self._data: list[str] = []
+        self._data_bytes = 0
+        self._event = ""
+        self._after_cr = False
+        self._first = True
+
+    def feed(self, chunk: bytes) -> list[SseEvent]:
+        """The events that end within `chunk`.
+
+        Raises:
+            SseTooLong: a line or event exceeds the limit; the parser is of no use afterwards.
+        """
+        events = []
+        for line in self._lines(chunk):
+            if not line:
+                if self._data:
+                    events.append(SseEvent("\n".join(self._data), self._event))
+                self._data, self._data_bytes, self._event = [], 0, ""
+                continue
+            name, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if name == b"data":
+                self._data_bytes += len(value) + 1
+                if self._data_bytes > self._max:
+                    raise SseTooLong(f"an event is longer than {self._max} bytes")
+                self._data.append(value.decode("utf-8", "replace"))
+            elif name == b"event":
+                self._event = value.decode("utf-8", "replace")
+        return events
+
+    def _lines(self, chunk: bytes) -> Iterator[bytes]:
+        if not chunk:
+            return
+        ends_in_cr = chunk.endswith(b"\r")
+        if self._after_cr:
+            chunk = chunk.removeprefix(b"\n")  # the second half of a CRLF that was torn apart
+        self._after_cr = ends_in_cr
+        pieces = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        for piece in pieces[:-1]:
+            line = bytes(self._pending) + piece
+            self._pending.clear()
+            if len(line) > self._max:
+                raise SseTooLong(f"a line is longer than {self._max} bytes")
+            if self._first:
+                self._first = False
+                line = line.removeprefix(_BOM)
+            yield line
+        self._pending += pieces[-1]
+        if len(self._pending) > self._max:
+            raise SseTooLong(f"a line is longer than {self._max} bytes")
