@@ -65,12 +65,8 @@ class EpisodeSpec:
 class StepSink(Protocol):
     """Takes what happened; never waits, and never slows a phone down."""
 
-    def step(self, spec: EpisodeSpec, given: StepInput, output: StepOutput) -> None:
-        """One decided step."""
-        ...
-
-    def frame(self, spec: EpisodeSpec, frame: Frame, output: StepOutput) -> None:
-        """The frame that a step was decided on."""
+    def step(self, spec: EpisodeSpec, given: StepInput, output: StepOutput, frame: Frame | None) -> None:
+        """One decided step, and the frame that it was decided on if a new one had come."""
         ...
 
     def prompt(self, spec: EpisodeSpec, request: PlanRequest, pictures: PictureStore) -> None:
@@ -284,9 +280,7 @@ class EpisodeSession:
             given = self._step_input(frame)
             output = self.policy.step(given)
             self._lost = False
-            self._sink.step(self.spec, given, output)
-            if frame is not None:
-                self._sink.frame(self.spec, frame, output)
+            self._sink.step(self.spec, given, output, frame)
             if output.abort is not None and self._plan_scope is not None:
                 self._plan_scope.cancel()
                 self._plan_scope = None
