@@ -11,12 +11,13 @@ import trio
 
 from actors.devices.adb.client import AdbClient
 from actors.devices.adb.errors import AdbServerLost, DeviceNotFound, DeviceOffline, DeviceUnauthorized
+from actors.devices.adb.wire import DeviceEntry
 from actors.devices.base import DeviceError
 
 HEAL_AFTER_SECONDS = 1.0  # offline for longer than a handshake on a slow line: disconnect and connect heal it
 AUTHORIZE_SECONDS = 3.0  # a phone that takes our key at once is `unauthorized` for the blink before it
 RECONNECT_SECONDS = 0.5  # a phone that refuses or is not up yet; without a pause we would hammer it
-REVIEW_SECONDS = 0.2  # how often time alone is looked at; changes of state wake us at once
+REVIEW_SECONDS = 0.2  # how often adb is asked and the time looked at; most changes of state wake us at once
 _NETWORK_ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
 
 
@@ -117,8 +118,11 @@ class _Attempt:
                 if step in (Step.CONNECT, Step.HEAL):
                     self._connecting = True
                     nursery.start_soon(self._connect, step is Step.HEAL)
-                with trio.move_on_after(REVIEW_SECONDS):
+                with trio.move_on_after(REVIEW_SECONDS) as review:
                     await changed.wait()
+                if review.cancelled_caught:
+                    # adb 29 tells its trackers nothing when a phone becomes unauthorized: it must be asked
+                    await self._ask()
             nursery.cancel_scope.cancel()
         if self._failure is not None:
             raise self._failure
@@ -127,14 +131,23 @@ class _Attempt:
         try:
             async with self.client.track_devices() as lists:
                 async for entries in lists:
-                    state = next((entry.state for entry in entries if entry.serial == self.address), None)
-                    if state != self.state:
-                        self.state = state
-                        self._since = trio.current_time()
-                    self._listed = True
-                    self._wake()
+                    self._observe(entries)
         except DeviceError as error:
             self._fail(error)
+
+    async def _ask(self) -> None:
+        try:
+            self._observe(await self.client.devices())
+        except DeviceError as error:
+            self._fail(error)
+
+    def _observe(self, entries: tuple[DeviceEntry, ...]) -> None:
+        state = next((entry.state for entry in entries if entry.serial == self.address), None)
+        if state != self.state:
+            self.state = state
+            self._since = trio.current_time()
+        self._listed = True
+        self._wake()
 
     async def _connect(self, heal: bool) -> None:
         try:

@@ -90,6 +90,11 @@ class SimulatedPhone:
                     task_status.started()
             self._stopped.set()
 
+    @property
+    def connection_count(self) -> int:
+        """How many hosts are connected now."""
+        return len(self._connections)
+
     # -- the hand of a test
 
     def freeze(self) -> None:
