@@ -52,11 +52,11 @@ class Battler:
             self._click(gesture.x, gesture.y)
             self._collect_events()
 
-    def key(self, now: float, name: str) -> None:
+    def key(self, now: float, name: str) -> None:  # noqa: ARG002 (the protocol's signature)
         """No key does anything here."""
         self._advance(now)
 
-    def type_text(self, now: float, text: str) -> None:
+    def type_text(self, now: float, text: str) -> None:  # noqa: ARG002 (the protocol's signature)
         """There is no field to type into."""
         self._advance(now)
 

@@ -8,15 +8,16 @@ from actors.rehearsal.apps.clock import TICK_SECONDS
 
 MAX_HEALTH = 100.0
 STRONG_HIT, WEAK_HIT = 3, 1  # pips: the right element is worth three of any other
-SKILL_COOLDOWN_SECONDS = 0.7
+SKILL_COOLDOWN_SECONDS = 0.6
 WASTED_COOLDOWN_SECONDS = 1.6  # a skill thrown at an empty place costs more than one that hit
 POTION_COOLDOWN_SECONDS = 9.0
 POTION_HEALTH = 30.0
 CLAIM_HEALTH = 6.0
-WAVE_GAP_SECONDS = 0.4
+RESPAWN_SECONDS = 0.5  # an empty place gets its next enemy after this
+KILLS_PER_WAVE = 4
 FLASH_SECONDS = 0.16
-SHUFFLE_SECONDS = (2.2, 4.2)
-POPUP_SECONDS = (7.0, 14.0)
+SHUFFLE_SECONDS = (6.0, 10.0)
+POPUP_SECONDS = (14.0, 22.0)
 
 
 @attrs.define
@@ -46,17 +47,23 @@ class Popup:
 
 def attack_damage_for(wave: int) -> float:
     """Health that one strike costs: grows without bound, so that every player meets its wave."""
-    return 4.0 + 0.25 * wave
+    return 8.0 + 0.1 * wave
 
 
 def attack_period_for(wave: int) -> float:
     """Seconds between an enemy's strikes."""
-    return max(2.6, 5.2 - 0.05 * wave)
+    return max(2.0, 5.2 - 0.06 * wave)
 
 
 def pips_for(wave: int) -> int:
-    """Health of an enemy of this wave, in notches."""
-    return min(MAX_PIPS, 3 + wave // 8)
+    """Health of an enemy of this wave, in notches.
+
+    From wave 5 on an enemy takes two blows, so that waves survived a minute are in proportion to blows a minute;
+    from wave 40 on they become tougher again.
+    """
+    if wave < 5:
+        return STRONG_HIT
+    return min(MAX_PIPS, STRONG_HIT + 1 + max(0, wave - 30) // 10)
 
 
 @attrs.define
@@ -84,11 +91,12 @@ class BattlerState:
     """Skills thrown at empty places, over all lives."""
     events: list[str] = attrs.field(factory=list)
     """Texts for the log since they were last taken."""
-    _gap_left: float = attrs.field(default=WAVE_GAP_SECONDS, alias="_gap_left")
-    _fighting: bool = attrs.field(default=False, alias="_fighting")
-    """True from a wave's arrival until its last enemy falls."""
-    _shuffle_left: float = attrs.field(default=3.0, alias="_shuffle_left")
-    _popup_left: float = attrs.field(default=8.0, alias="_popup_left")
+    kills: int = 0
+    """Enemies of this wave that fell; the wave is survived at `KILLS_PER_WAVE`."""
+    _respawn_left: list[float] = attrs.field(factory=lambda: [RESPAWN_SECONDS] * SLOTS, alias="_respawn_left")
+    """Seconds until each empty place gets its next enemy."""
+    _shuffle_left: float = attrs.field(default=6.0, alias="_shuffle_left")
+    _popup_left: float = attrs.field(default=12.0, alias="_popup_left")
 
     @classmethod
     def new(cls, seed: int) -> "BattlerState":
@@ -108,10 +116,9 @@ class BattlerState:
         self.potion_left = max(0.0, self.potion_left - TICK_SECONDS)
         for element in ELEMENTS:
             self.cooldowns[element] = max(0.0, self.cooldowns[element] - TICK_SECONDS)
-        self._enemies_act()
-        if self.dead:
+        if not self._enemies_act():
             return
-        self._wave_goes_on()
+        self._fill_places()
         self._shuffle_left -= TICK_SECONDS
         if self._shuffle_left <= 0:
             self._shuffle_left = float(self._dice.uniform(*SHUFFLE_SECONDS))
@@ -143,6 +150,8 @@ class BattlerState:
         enemy.flash_left = FLASH_SECONDS
         if enemy.pips <= 0:
             self.slots[slot] = None
+            self._respawn_left[slot] = RESPAWN_SECONDS
+            self._count_kill()
 
     def drink(self) -> None:
         """Use the potion, if it is ready."""
@@ -171,11 +180,12 @@ class BattlerState:
         self.selected = None
         self.cooldowns = dict.fromkeys(ELEMENTS, 0.0)
         self.potion_left = self.hurt_left = 0.0
-        self._gap_left = WAVE_GAP_SECONDS
-        self._fighting = False
+        self.kills = 0
+        self._respawn_left = [RESPAWN_SECONDS] * SLOTS
         self.events.append(f"revive life={self.lives}")
 
-    def _enemies_act(self) -> None:
+    def _enemies_act(self) -> bool:
+        """True when we are still alive after it."""
         for enemy in self.slots:
             if enemy is None:
                 continue
@@ -191,30 +201,32 @@ class BattlerState:
             self.popup = None
             self.selected = None
             self.events.append(f"defeat score={self.best} wave={self.wave}")
+        return not self.dead
 
-    def _wave_goes_on(self) -> None:
-        if any(self.slots):
+    def _count_kill(self) -> None:
+        self.kills += 1
+        if self.kills < KILLS_PER_WAVE:
             return
-        if self._fighting:
-            self._fighting = False
-            self.wave += 1
-            self.best = max(self.best, self.survived)
-            self.events.append(f"score={self.best} wave={self.wave}")
-        self._gap_left -= TICK_SECONDS
-        if self._gap_left <= 0:
-            self._gap_left = WAVE_GAP_SECONDS
-            self._spawn()
+        self.kills = 0
+        self.wave += 1
+        self.best = max(self.best, self.survived)
+        self.events.append(f"score={self.best} wave={self.wave}")
 
-    def _spawn(self) -> None:
-        self._fighting = True
-        count = 2 if self.wave <= 2 else SLOTS
-        period = attack_period_for(self.wave)
-        places = self._dice.permutation(SLOTS)[:count]
-        for place in sorted(int(p) for p in places):
-            element = ELEMENTS[int(self._dice.integers(len(ELEMENTS)))]
-            first = period * float(self._dice.uniform(0.55, 1.0))
-            pips = pips_for(self.wave)
-            self.slots[place] = Enemy(element, pips, pips, first, period)
+    def _fill_places(self) -> None:
+        """Enemies come one by one, so that there is always somebody to fight; two at a time in the first waves."""
+        room = (SLOTS - 1 if self.wave <= 2 else SLOTS) - sum(enemy is not None for enemy in self.slots)
+        for place in range(SLOTS):
+            if self.slots[place] is not None:
+                continue
+            self._respawn_left[place] -= TICK_SECONDS
+            if self._respawn_left[place] <= 0 and room > 0:
+                room -= 1
+                self.slots[place] = self._newcomer()
+
+    def _newcomer(self) -> Enemy:
+        element = ELEMENTS[int(self._dice.integers(len(ELEMENTS)))]
+        period, pips = attack_period_for(self.wave), pips_for(self.wave)
+        return Enemy(element, pips, pips, period * float(self._dice.uniform(0.7, 1.0)), period)
 
     def _shuffle(self) -> None:
         """One enemy jumps to another place and whoever stood there takes its own."""

@@ -66,7 +66,7 @@ class Errands:
             self._state.back()
             self._collect_events(self._clock.seconds)
 
-    def type_text(self, now: float, text: str) -> None:
+    def type_text(self, now: float, text: str) -> None:  # noqa: ARG002 (the protocol's signature)
         """There is no field to type into."""
         self._advance(now)
 

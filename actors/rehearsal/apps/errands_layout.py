@@ -149,9 +149,7 @@ def claim_box(width: int, height: int) -> Box:
 def turn_box(*, sideways: bool, width: int, height: int) -> Box:
     """The settings' button for that orientation."""
     left = 380 if sideways else 60
-    return _box(
-        width, height, (left, 420, 280, 200), (680 if sideways else 240, 300, 360, 180), Anchor.CENTER
-    )
+    return _box(width, height, (left, 420, 280, 200), (680 if sideways else 240, 300, 360, 180), Anchor.CENTER)
 
 
 def popup_box(across: float, down: float, width: int, height: int) -> Box:

@@ -21,6 +21,7 @@ EXPIRED_SHARE = 0.04
 _GOALS = tuple(Goal)
 _NOTICES = ("Season 7 is here!", "Invite a friend", "Server news", "Weekend event", "Rate the game?")
 
+
 @attrs.frozen
 class Notice:
     """A pop-up; (across, down) is its place, each 0 to 1."""

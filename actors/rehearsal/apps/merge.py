@@ -109,11 +109,11 @@ class Merge:
             if box_contains(box, gesture.x, gesture.y):
                 self._new_game()
 
-    def key(self, now: float, name: str) -> None:
+    def key(self, now: float, name: str) -> None:  # noqa: ARG002 (the protocol's signature)
         """No key does anything here."""
         self._advance(now)
 
-    def type_text(self, now: float, text: str) -> None:
+    def type_text(self, now: float, text: str) -> None:  # noqa: ARG002 (the protocol's signature)
         """There is no field to type into."""
         self._advance(now)
 

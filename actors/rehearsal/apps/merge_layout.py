@@ -46,7 +46,8 @@ _CELL = 150
 
 def cell_region(row: int, column: int) -> Region:
     """The square of one cell; (0, 0) is at the top left."""
-    assert 0 <= row < SIDE and 0 <= column < SIDE
+    assert 0 <= row < SIDE
+    assert 0 <= column < SIDE
     step = _CELL + _GAP
     return Region(
         BOARD_REGION.x + _GAP + column * step,

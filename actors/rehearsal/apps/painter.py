@@ -149,9 +149,7 @@ class Painter:
     def line(self, start: tuple[float, float], end: tuple[float, float], thickness: float, color: Color) -> None:
         """Draw a line between two pixels, `thickness` units wide."""
         ends = [(round(x * _ONE), round(y * _ONE)) for x, y in (start, end)]
-        cv2.line(
-            self.canvas, ends[0], ends[1], color, max(1, round(thickness * self.unit)), cv2.LINE_AA, _SHIFT
-        )
+        cv2.line(self.canvas, ends[0], ends[1], color, max(1, round(thickness * self.unit)), cv2.LINE_AA, _SHIFT)
 
     def cross(self, box: Box, thickness: float, color: Color) -> None:
         """Draw an X over the middle of a box."""

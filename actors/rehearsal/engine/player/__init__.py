@@ -1,0 +1,1 @@
+"""Plays the bundled apps from pictures of them: decode, recognise, read, plan."""
