@@ -14,7 +14,9 @@ from inference.errors import EngineError, EngineLost, EngineNotReady
 from inference.launch import EngineProcess, LaunchPlan, ReadyLine, ReadyProbe, open_engine_process
 from inference.pool import EnginePool
 from runtime.child import ChildContext, ChildSpec
+from runtime.nursery import open_bare_nursery
 from runtime.restart import Intensity, RestartKind
+from runtime.secret import secret_from_environment
 
 FOUND_START_SECONDS = 15.0  # an engine that somebody else runs is there or is not
 DRAIN_SECONDS = 3.0  # a plan takes about one second; the next goes to another engine
@@ -85,7 +87,7 @@ async def _serve(
     ended: list[int] = []
     pool.add_engine(config, url)
     try:
-        async with trio.open_nursery() as nursery:
+        async with open_bare_nursery() as nursery:
 
             async def watch() -> None:
                 if process is not None:
@@ -144,7 +146,9 @@ class _Probe:
     url: str
 
     async def __call__(self) -> bool:
-        client = EngineClient(self.config, self.url)
+        key_name = self.config.api_key_env
+        api_key = None if key_name is None else secret_from_environment(key_name)
+        client = EngineClient(self.config, self.url, api_key=api_key)
         try:
             await client.probe()
         except EngineError:  # it does not answer yet: that is the question

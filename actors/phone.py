@@ -17,7 +17,7 @@ from runtime.child import ChildContext, Expected
 from runtime.ids import PhoneId
 from runtime.telemetry import bind, counter, emit
 
-_LOST = counter("actors_phone_lost_total", "Times that a phone went away while an episode was played on it.")
+_LOST = counter("actors_lost_phones_total", "Times that a phone went away while an episode was played on it.")
 
 
 class OpenDevice(Protocol):

@@ -33,7 +33,7 @@ BATCH = 200
 DISPLAY_MAX_SIDE = 640  # pixels of a filmstrip picture's long side
 DISPLAY_QUALITY = 70
 
-_DROPPED = counter("actors_recorder_dropped_total", "Items that the recorder could not take or write.", ["kind"])
+_DROPPED = counter("actors_recorder_drops_total", "Items that the recorder could not take or write.", ["kind"])
 
 
 @attrs.frozen
@@ -65,6 +65,15 @@ class _Event:
 
 
 @attrs.frozen
+class _End:
+    episode: str
+    summary: Mapping[str, Any]
+
+
+_Item = _Step | _Display | _Jpeg | _Event | _End
+
+
+@attrs.frozen
 class RecorderStatistics:
     """Counts so far."""
 
@@ -88,7 +97,7 @@ class Recorder:
     def __init__(self, folder: Path, config: RecordConfig) -> None:
         self.folder = folder
         self.config = config
-        self._queue = Mailbox[_Step | _Display | _Jpeg | _Event](CAPACITY, Overflow.REJECT)
+        self._queue = Mailbox[_Item](CAPACITY, Overflow.REJECT)
         self._written = self._dropped = 0
         self._failure: str | None = None
         self._incomplete: set[str] = set()
@@ -106,6 +115,10 @@ class Recorder:
         folder = self.folder / "episodes" / header.episode
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "steps.jsonl").write_text(encode_header(header) + "\n", encoding="utf-8")
+
+    def end_episode(self, episode: str, summary: Mapping[str, Any]) -> None:
+        """The episode is over: its summary is written after its last step."""
+        self._put(_End(episode, summary), None)
 
     def step(self, spec: EpisodeSpec, given: StepInput, output: StepOutput, frame: Frame | None) -> None:
         """One decided step, and the frame that it was decided on if a new one had come."""
@@ -144,7 +157,7 @@ class Recorder:
         """One line of `events.jsonl`; the wall-clock time is added."""
         self._put(_Event({"at": round(time.time(), 3), "event": event, **fields}), None)
 
-    def _put(self, item: "_Step | _Display | _Jpeg | _Event", step_of: EpisodeSpec | None) -> None:
+    def _put(self, item: _Item, step_of: EpisodeSpec | None) -> None:
         try:
             self._queue.put_nowait(item)
         except (MailboxFull, MailboxClosed):
@@ -174,7 +187,7 @@ class Recorder:
         """Nothing more comes; `run` ends when all is written."""
         self._queue.close()
 
-    async def _write(self, batch: Sequence["_Step | _Display | _Jpeg | _Event"]) -> None:
+    async def _write(self, batch: Sequence[_Item]) -> None:
         if self._failure is None:
             try:
                 await trio.to_thread.run_sync(self._write_batch, batch)
@@ -186,9 +199,10 @@ class Recorder:
         for item in batch:
             self._drop(item, item.spec if isinstance(item, _Step) else None)
 
-    def _write_batch(self, batch: Sequence["_Step | _Display | _Jpeg | _Event"]) -> None:
+    def _write_batch(self, batch: Sequence[_Item]) -> None:
         """In a worker thread: group lines by file, so that a file is opened once a batch."""
         lines: dict[Path, list[str]] = {}
+        ends: list[_End] = []
         for item in batch:
             match item:
                 case _Step():
@@ -200,12 +214,17 @@ class Recorder:
                     lines.setdefault(folder / "display.jsonl", []).append(self._keep_display(item))
                 case _Jpeg():
                     write_once(self.folder / "frames" / f"{item.sha256}.jpg", item.jpeg)
+                case _End():
+                    ends.append(item)
                 case _Event():
                     line = json.dumps(item.fields, ensure_ascii=False, default=str)
                     lines.setdefault(self.folder / "events.jsonl", []).append(line)
         for path, texts in lines.items():
             with path.open("a", encoding="utf-8") as file:
                 file.write("\n".join(texts) + "\n")
+        for end in ends:
+            text = json.dumps(end.summary, ensure_ascii=False, indent=1)
+            write_whole(self.folder / "episodes" / end.episode / "episode.json", text.encode())
 
     def _keep_png(self, frame: Frame) -> str:
         ok, encoded = cv2.imencode(".png", frame.pixels)

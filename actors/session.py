@@ -86,6 +86,8 @@ class SessionStatistics:
     capture_latencies: list[float] = attrs.field(factory=list)
     plan_latencies: list[float] = attrs.field(factory=list)
     act_latencies: list[float] = attrs.field(factory=list)
+    engines: set[str] = attrs.field(factory=set)
+    models: set[str] = attrs.field(factory=set)
     last_percept: Percept | None = None
 
 
@@ -260,6 +262,8 @@ class EpisodeSession:
                 plan: PlanReply | PlanFailed = PlanFailed(request.request_id, failure_kind(error), str(error))
             else:
                 plan = reply_for(request, completion)
+                self.statistics.engines.add(completion.engine)
+                self.statistics.models.add(completion.model)
         if scope.cancelled_caught or self._plan_scope is not scope:
             return  # it was aborted: a later request's answer must not be overwritten
         self._plan = plan

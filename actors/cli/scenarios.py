@@ -1,0 +1,123 @@
+"""`corral run` and `corral check`."""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import click
+import trio
+from rich.console import Console
+
+from actors.assets import AppAssets, load_assets, read_file
+from actors.configuration import Problem, ScenarioError
+from actors.fleet import Fleet, FleetError
+from actors.live import log_progress, show_live
+from actors.results.summary import exit_code_for, failed_by_infrastructure
+from actors.run import RunResult, run_scenario
+from actors.scenario import Scenario, parse_scenario
+from runtime.telemetry import configure
+
+EXIT_WRONG = 2
+EXIT_INFRASTRUCTURE = 3
+
+
+def parse_overrides(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """`a.b=c` options as a mapping."""
+    overrides = {}
+    for text in given:
+        path, equals, value = text.partition("=")
+        if not equals or not path:
+            raise click.BadParameter(f"{text!r} is not like limits.seconds=30")
+        overrides[path] = value
+    return overrides
+
+
+SCENARIO = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+SET = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    callback=parse_overrides,
+    metavar="KEY=VALUE",
+    help="Replace one value of the scenario, e.g. --set limits.seconds=30. May be given again.",
+)
+
+
+def load(file: Path, overrides: dict[str, str]) -> tuple[Scenario, dict[str, AppAssets], bytes]:
+    """A scenario and its files; prints every mistake and exits with 2 if there is one."""
+    try:
+        source = read_file(file)
+        scenario = parse_scenario(source, str(file), overrides)
+        assets = dict(load_assets(scenario, file.parent))
+    except ScenarioError as error:
+        print_problems(error.problems)
+        sys.exit(EXIT_WRONG)
+    return scenario, assets, source
+
+
+def print_problems(problems: tuple[Problem, ...]) -> None:
+    """One line each, to standard error."""
+    for problem in problems:
+        click.echo(f"Error: {problem}", err=True)
+
+
+@click.command()
+@SCENARIO
+@SET
+@click.option(
+    "--out",
+    default=Path("runs"),
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The run folder is made in here.",
+)
+@click.option("--headless", is_flag=True, help="JSON lines instead of the live view; the default without a terminal.")
+@click.option(
+    "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning", "error"])
+)
+def run(file: Path, overrides: dict[str, str], out: Path, headless: bool, log_level: str) -> None:
+    """Play the scenario FILE and write a report.
+
+    Exit code: 0 all episodes succeeded, 1 some did not, 2 the scenario or the command line is wrong, 3 there was no
+    engine, no adb or no phone.
+    """
+    scenario, assets, source = load(file, overrides)
+    console = Console()
+    live = console.is_terminal and not headless
+    configure(json=not live, level="warning" if live and log_level == "info" else log_level)
+    view = partial(_view, console=console if live else None)
+    try:
+        result = trio.run(partial(run_scenario, scenario, assets, source=source, out=out, view=view))
+    except FleetError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(EXIT_INFRASTRUCTURE)
+    except OSError as error:
+        click.echo(f"Error: the run folder cannot be written: {error}", err=True)
+        sys.exit(EXIT_INFRASTRUCTURE)
+    sys.exit(_conclude(result))
+
+
+async def _view(fleet: Fleet, console: Console | None) -> None:
+    await (show_live(fleet, console) if console is not None else log_progress(fleet))
+
+
+def _conclude(result: RunResult) -> int:
+    if result.recorder_failure is not None:
+        click.echo(f"Warning: the record is incomplete: {result.recorder_failure}", err=True)
+    for summary in result.summaries:
+        score = "-" if summary.score is None else f"{summary.score:g}"
+        click.echo(f"{summary.outcome.value:<11} {summary.phone:<16} {summary.app:<10} {score:>6}  {summary.reason}")
+    click.echo(str(result.report.html))
+    if failed_by_infrastructure(result.summaries):
+        return EXIT_INFRASTRUCTURE
+    return exit_code_for(result.summaries)
+
+
+@click.command()
+@SCENARIO
+@SET
+def check(file: Path, overrides: dict[str, str]) -> None:
+    """Check the scenario FILE and every file that it names; print all mistakes at once."""
+    scenario, _, _ = load(file, overrides)
+    phones = sum(len(g.addresses) if hasattr(g, "addresses") else g.count for g in scenario.phones)
+    click.echo(f"{file}: {phones} phones, {len(scenario.apps)} apps, {len(scenario.engines)} engines: no mistakes")

@@ -1,0 +1,365 @@
+"""Builds everything from a scenario and opens the supervisor: the only place that constructs the tree."""
+
+import math
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+
+from actors.assets import AppAssets
+from actors.devices.adb.client import AdbClient
+from actors.devices.adb.device import AdbDeadlines, open_adb_device
+from actors.devices.adb.errors import AdbServerLost
+from actors.devices.adb.server import AdbServer, AdbServerConfig, run_adb_server
+from actors.devices.base import Device, DeviceError
+from actors.discovery import FoundPhone, identify
+from actors.engine import engine_spec_for
+from actors.phone import PhoneJob, draw_from, run_phone, start_app
+from actors.recorder import Recorder
+from actors.results.record import VERSION, Header
+from actors.results.summary import EpisodeSummary, summary_for
+from actors.scenario import AdbPhones, Scenario, SimulatedPhones, episode_settings_for
+from actors.session import EpisodeSession, EpisodeSpec
+from actors.simulated import SimulatedGroup, free_ports
+from inference.errors import EngineError
+from inference.launch import open_engine_process
+from inference.pool import EnginePool, open_pool
+from policies.baseline import RandomPolicy
+from policies.criteria import Outcome
+from policies.episode import EpisodePolicy
+from policies.step import EpisodeEnd
+from runtime.child import ChildContext, ChildEnded, ChildError, ChildSpec, OnGiveUp
+from runtime.ids import PhoneId, episode_id_for, slug_for
+from runtime.lifecycle import State
+from runtime.restart import Intensity, RestartKind
+from runtime.supervisor import Supervisor, open_supervisor
+from runtime.telemetry import emit
+
+PHONE_INTENSITY = Intensity(max_restarts=8, period_seconds=120.0, cap_seconds=8.0, healthy_seconds=60.0)
+ADB_INTENSITY = Intensity(max_restarts=5, period_seconds=60.0, cap_seconds=2.0, healthy_seconds=30.0)
+PHONE_GRACE_SECONDS = 5.0  # a step, a swipe that lifts its finger, and the disconnect
+WATCH_SECONDS = 0.5
+
+
+class FleetError(Exception):
+    """Nothing could be played: no adb, no phone, or no engine. The text says which and why."""
+
+
+@attrs.define(eq=False)
+class Link:
+    """The adb server of the moment: a restart puts a new one here."""
+
+    server: AdbServer | None = None
+
+    @property
+    def client(self) -> AdbClient:
+        """Raises `AdbServerLost` while there is none."""
+        if self.server is None:
+            raise AdbServerLost("our adb server is being restarted")
+        return self.server.client
+
+
+@attrs.define(eq=False)
+class Fleet:
+    """A running fleet; made by `open_fleet`."""
+
+    scenario: Scenario
+    run_id: str
+    supervisor: Supervisor
+    pool: EnginePool
+    recorder: Recorder
+    jobs: list[PhoneJob] = attrs.field(factory=list)
+    summaries: list[EpisodeSummary] = attrs.field(factory=list)
+    found: list[FoundPhone] = attrs.field(factory=list)
+
+    async def play(self) -> None:
+        """Play every episode; returns when each has an outcome."""
+        for job in self.jobs:
+            self.supervisor.start_child_nowait(
+                ChildSpec(
+                    name=f"phone-{job.phone}",
+                    run=partial(_run_phone_child, job),
+                    restart=RestartKind.TRANSIENT,
+                    shutdown_grace_seconds=PHONE_GRACE_SECONDS,
+                    start_seconds=60.0,
+                    intensity=PHONE_INTENSITY,
+                    on_give_up=OnGiveUp.QUARANTINE,
+                )
+            )
+        while any(job.session is not None for job in self.jobs):
+            await trio.sleep(WATCH_SECONDS)
+            self._give_up_quarantined()
+            if self.supervisor.statistics().draining:
+                break
+
+    def _give_up_quarantined(self) -> None:
+        children = {child.name: child for child in self.supervisor.statistics().children}
+        for job in self.jobs:
+            child = children.get(f"phone-{job.phone}")
+            if child is not None and child.state is State.QUARANTINED and job.session is not None:
+                job.state = "quarantined"
+                job.give_up(Outcome.QUARANTINED, child.last_error or "the phone kept failing")
+
+    def cancel_rest(self) -> None:
+        """Whatever has no outcome yet was cancelled."""
+        for job in self.jobs:
+            job.give_up(Outcome.CANCELLED, "the run was stopped")
+
+    def take_end(self, session: EpisodeSession, end: EpisodeEnd) -> None:
+        """An episode is over: its summary is kept, its engine home released."""
+        spec, statistics = session.spec, session.statistics
+        self.pool.release(spec.episode)
+        job = next(job for job in self.jobs if job.phone == spec.phone)
+        summary = summary_for(
+            session.policy.tally,
+            phone=spec.phone,
+            episode=spec.episode,
+            app=spec.app_name,
+            seed=spec.seed,
+            outcome=end.outcome,
+            reason=end.reason,
+            score=session.policy.score,
+            captures=statistics.capture_latencies,
+            plans=statistics.plan_latencies,
+            acts=statistics.act_latencies,
+            engines=tuple(statistics.engines),
+            models=tuple(statistics.models),
+            replayable=spec.episode not in self.recorder.statistics().incomplete,
+            phone_lost=job.lost,
+        )
+        self.summaries.append(summary)
+        self.recorder.end_episode(spec.episode, attrs.asdict(summary))
+
+
+async def _run_phone_child(job: PhoneJob, context: ChildContext, /, *, task_status: trio.TaskStatus[Any]) -> None:
+    await run_phone(job, context, task_status=task_status)
+
+
+@asynccontextmanager
+async def open_fleet(
+    scenario: Scenario, assets: Mapping[str, AppAssets], *, run_id: str, folder: Path, recorder: Recorder
+) -> AsyncIterator[Fleet]:
+    """Everything that a scenario needs, started and ready; drained in reverse order when the block ends.
+
+    Raises:
+        FleetError: no adb server, no engine or no phone could be had.
+    """
+    logs = folder / "logs"
+    logs.mkdir(exist_ok=True)
+    link = Link()
+    async with open_pool() as pool, open_supervisor("fleet") as supervisor:
+        await _start_adb(supervisor, link)
+        groups = _groups_for(scenario)
+        await _start_simulated(supervisor, groups, logs)
+        await _start_engines(supervisor, scenario, pool, logs)
+        wanted = [phone for group in groups for phone in group.phones]
+        wanted += [
+            FoundPhone(PhoneId(slug_for(address)), address, group.app)
+            for group in scenario.phones
+            if isinstance(group, AdbPhones)
+            for address in group.addresses
+        ]
+        found = await identify(link.client, wanted)
+        if all(phone.error is not None for phone in found):
+            raise FleetError("no phone can be reached; " + "; ".join(f"{p.address}: {p.error}" for p in found[:4]))
+        fleet = Fleet(scenario, run_id, supervisor, pool, recorder, found=found)
+        fleet.jobs = _jobs_for(fleet, assets, link)
+        yield fleet
+
+
+async def _start_adb(supervisor: Supervisor, link: Link) -> None:
+    async def run(_: ChildContext, /, *, task_status: trio.TaskStatus[Any]) -> None:
+        config = AdbServerConfig(port=link.server.port if link.server else None)
+        try:
+            async with trio.open_nursery() as nursery:
+                link.server = await nursery.start(partial(run_adb_server, config))
+                task_status.started()
+        finally:
+            emit("actors.adb.ended")
+
+    spec = ChildSpec(
+        name="adb-server", run=run, intensity=ADB_INTENSITY, on_give_up=OnGiveUp.ESCALATE, shutdown_grace_seconds=0.0
+    )
+    try:
+        await supervisor.start_child(spec)
+    except ChildError as error:
+        raise FleetError(f"adb cannot be had: {_root(error)}") from error
+
+
+def _groups_for(scenario: Scenario) -> list[SimulatedGroup]:
+    groups: list[SimulatedGroup] = []
+    seed, port = scenario.seed, None
+    for index, config in enumerate(scenario.phones):
+        if not isinstance(config, SimulatedPhones):
+            continue
+        base = free_ports(config.count) if port is None else free_ports(config.count, start=port)
+        groups.append(SimulatedGroup(config, seed, base, f"phones-{index}"))
+        seed, port = seed + config.count, base + config.count
+    return groups
+
+
+async def _start_simulated(supervisor: Supervisor, groups: list[SimulatedGroup], logs: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        for group in groups:
+            nursery.start_soon(_start_group, supervisor, group, logs)
+
+
+async def _start_group(supervisor: Supervisor, group: SimulatedGroup, logs: Path) -> None:
+    async def run(context: ChildContext, /, *, task_status: trio.TaskStatus[Any]) -> None:
+        async with open_engine_process(group.launch_plan(logs)) as process, trio.open_nursery() as nursery:
+            task_status.started()
+
+            async def stop_on_drain() -> None:
+                await context.draining.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(stop_on_drain)
+            code = await process.wait_exit()
+            raise DeviceError(f"the process of the simulated phones ended with {code}; see {group.name}.log")
+
+    await supervisor.start_child(ChildSpec(name=group.name, run=run, intensity=ADB_INTENSITY))
+
+
+async def _start_engines(supervisor: Supervisor, scenario: Scenario, pool: EnginePool, logs: Path) -> None:
+    """Start all engines at once; one that is ready is enough, the others go on trying."""
+    failures: list[str] = []
+
+    async def start(spec: ChildSpec) -> None:
+        try:
+            await supervisor.start_child(spec)
+        except (ChildError, EngineError) as error:
+            failures.append(str(_root(error)))
+
+    async with trio.open_nursery() as nursery:
+        for config in scenario.engines:
+            nursery.start_soon(start, engine_spec_for(config, pool, logs))
+    if scenario.engines and len(failures) == len(scenario.engines):
+        raise FleetError("no engine can be had; " + "; ".join(failures))
+
+
+def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], link: Link) -> list[PhoneJob]:
+    scenario = fleet.scenario
+    jobs = []
+    for index, found in enumerate(fleet.found):
+        app, app_assets = scenario.apps[found.app], assets[found.app]
+        settings = episode_settings_for(scenario, app, app_assets.profile, app_assets.rules.rules)
+        planner = scenario.planner_of(app)
+        sessions = []
+        for number in range(scenario.episodes_per_phone):
+            seed = (found.seed if found.seed is not None else scenario.seed + index) + number
+            spec = EpisodeSpec(
+                episode=episode_id_for(fleet.run_id, found.phone, number),
+                phone=found.phone,
+                app_name=found.app,
+                app=app,
+                seed=seed,
+                tenant=scenario.tenant,
+                settings=settings,
+                capture=scenario.capture,
+                plan_timeout_seconds=planner.timeout_seconds,
+            )
+            sessions.append(_session_for(fleet, spec, app_assets))
+        jobs.append(
+            PhoneJob(
+                phone=found.phone,
+                address=found.address,
+                app=app,
+                app_name=found.app,
+                open_device=partial(_open_device, link, found.address, scenario),
+                sessions=sessions,
+                prepare=start_app,
+                on_end=fleet.take_end,
+            )
+        )
+    return jobs
+
+
+def _session_for(fleet: Fleet, spec: EpisodeSpec, assets: AppAssets) -> EpisodeSession:
+    is_random = fleet.scenario.random_taps
+    policy = RandomPolicy(spec.settings, spec.episode) if is_random else EpisodePolicy(spec.settings, spec.episode)
+    header = Header(
+        version=VERSION,
+        episode=spec.episode,
+        phone=spec.phone,
+        app=spec.app_name,
+        seed=spec.seed,
+        policy="random" if is_random else "episode",
+        settings=spec.settings,
+        probes=dict(assets.rules.probes),
+    )
+    fleet.recorder.open_episode(header)
+    return EpisodeSession(
+        spec,
+        policy=policy,
+        perception=assets.perception,
+        complete=None if is_random or not spec.settings.planner else fleet.pool,
+        sink=fleet.recorder,
+        draw=draw_from(spec.seed),
+        restart_app=start_app,
+    )
+
+
+def _open_device(link: Link, address: str, scenario: Scenario) -> AbstractAsyncContextManager[Device]:
+    deadlines = AdbDeadlines(capture=scenario.capture.timeout_seconds)
+    return open_adb_device(link.client, address, deadlines=deadlines)
+
+
+def _root(error: BaseException) -> BaseException:
+    """The error that a supervisor's error tells of."""
+    while isinstance(error, ChildEnded) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+@attrs.frozen
+class PhoneStatus:
+    """One line of the live view; times in milliseconds, None where nothing was measured."""
+
+    phone: str
+    app: str
+    state: str
+    step: int
+    score: float | None
+    action: str
+    why: str
+    capture_ms: float | None
+    plan_ms: float | None
+    stale: int
+    no_effect: int
+    stall: float
+    outcome: str
+    lost: int
+
+
+def statuses(fleet: Fleet) -> list[PhoneStatus]:
+    """Every phone as it is now."""
+    return [_status(job) for job in fleet.jobs]
+
+
+def _status(job: PhoneJob) -> PhoneStatus:
+    session = job.session or job.sessions[-1]
+    tally, statistics = session.policy.tally, session.statistics
+    return PhoneStatus(
+        phone=job.phone,
+        app=job.app_name,
+        state=job.state,
+        step=tally.steps,
+        score=session.policy.score,
+        action=statistics.last_action,
+        why=statistics.last_why,
+        capture_ms=_milliseconds(statistics.capture_seconds),
+        plan_ms=_milliseconds(statistics.plan_seconds),
+        stale=tally.stale_age + tally.stale_target + tally.stale_geometry,
+        no_effect=tally.no_effect,
+        stall=tally.stall_fraction,
+        outcome=session.end.outcome.value if session.end else "",
+        lost=job.lost,
+    )
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None or math.isnan(seconds) else round(seconds * 1000, 1)

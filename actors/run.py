@@ -1,0 +1,138 @@
+"""One run from start to report: the folder, the recorder, the fleet, and what is left behind."""
+
+import json
+import platform
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+
+from actors.assets import AppAssets
+from actors.fleet import Fleet, open_fleet
+from actors.recorder import Recorder, write_whole
+from actors.results.report import Report, write_report
+from actors.results.summary import EpisodeSummary
+from actors.scenario import Scenario
+from runtime.signals import open_signal_drain
+from runtime.telemetry import bind, emit
+
+
+@attrs.frozen
+class RunResult:
+    """What a run left."""
+
+    folder: Path
+    summaries: tuple[EpisodeSummary, ...]
+    report: Report
+    stopped_by: str | None
+    """The signal that ended it early."""
+    recorder_failure: str | None
+    """What the disk said, if it refused."""
+
+
+def new_run_id(now: datetime | None = None) -> str:
+    """`<UTC>-<6 hex>`, a folder's name and the start of every episode's id."""
+    return f"{(now or datetime.now(UTC)).strftime('%Y%m%dT%H%M%SZ')}-{secrets.token_hex(3)}"
+
+
+def make_folder(out: Path, run_id: str, scenario: Scenario, source: bytes) -> Path:
+    """The run folder with what is known before the start.
+
+    Raises:
+        OSError: it cannot be made or written.
+    """
+    folder = out / run_id
+    (folder / "episodes").mkdir(parents=True)
+    (folder / "frames").mkdir()
+    write_whole(folder / "scenario.toml", source)
+    about: dict[str, Any] = {
+        "run": run_id,
+        "scenario": scenario.name,
+        "description": scenario.description,
+        "started_at": round(time.time(), 3),
+        "seed": scenario.seed,
+        "tenant": scenario.tenant,
+        "random_taps": scenario.random_taps,
+        "goals": {name: app.goal for name, app in scenario.apps.items()},
+        "criteria": {name: attrs.asdict(app.criteria) for name, app in scenario.apps.items()},
+        "corral": metadata.version("corral"),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
+    write_whole(folder / "run.json", json.dumps(about, ensure_ascii=False, indent=1).encode())
+    return folder
+
+
+async def run_scenario(
+    scenario: Scenario,
+    assets: Mapping[str, AppAssets],
+    *,
+    source: bytes,
+    out: Path,
+    view: Callable[[Fleet], Awaitable[None]],
+) -> RunResult:
+    """Play a scenario to its end, or until a signal asks for a drain.
+
+    Args:
+        scenario: What to play.
+        assets: The files that it names.
+        source: The scenario file as it is kept in the run folder.
+        out: The run folder is made in here.
+        view: Shows the fleet while it plays; cancelled at the end.
+
+    Raises:
+        FleetError: nothing could be played.
+        OSError: the run folder cannot be made.
+    """
+    run_id = new_run_id()
+    folder = make_folder(out, run_id, scenario, source)
+    recorder = Recorder(folder, scenario.record)
+    with bind(run=run_id):
+        emit("actors.run.started", scenario=scenario.name, folder=str(folder))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(recorder.run)
+            try:
+                summaries, stopped_by = await _play(scenario, assets, run_id, folder, recorder, view)
+            finally:
+                recorder.close()
+        failure = recorder.statistics().failure
+        report = await trio.to_thread.run_sync(write_report, folder)
+        emit("actors.run.ended", report=str(report.html), episodes=len(summaries))
+        return RunResult(folder, summaries, report, stopped_by, failure)
+
+
+async def _play(
+    scenario: Scenario,
+    assets: Mapping[str, AppAssets],
+    run_id: str,
+    folder: Path,
+    recorder: Recorder,
+    view: Callable[[Fleet], Awaitable[None]],
+) -> tuple[tuple[EpisodeSummary, ...], str | None]:
+    fleets: list[Fleet] = []
+    starting = trio.CancelScope()
+
+    async def drain() -> None:
+        if fleets:
+            await fleets[0].supervisor.drain()
+        else:
+            starting.cancel()
+
+    async with open_signal_drain(drain) as signals:
+        with starting:
+            async with open_fleet(scenario, assets, run_id=run_id, folder=folder, recorder=recorder) as fleet:
+                fleets.append(fleet)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(view, fleet)
+                    await fleet.play()
+                    nursery.cancel_scope.cancel()
+    for fleet in fleets:
+        fleet.cancel_rest()
+    summaries = tuple(summary for fleet in fleets for summary in fleet.summaries)
+    return summaries, signals.asked

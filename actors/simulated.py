@@ -1,0 +1,97 @@
+"""Simulated phones as a process of their own, so that drawing games costs the fleet's own process nothing."""
+
+import json
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+
+from actors.discovery import FoundPhone
+from actors.scenario import SimulatedPhones
+from inference.launch import LaunchPlan, ReadyLine
+from runtime.ids import PhoneId
+
+FIRST_PORT = 16000  # above 5585, the last that adb scans by itself
+LAST_PORT = 32000  # below the kernel's ephemeral range
+START_SECONDS = 30.0
+STOP_GRACE_SECONDS = 3.0
+
+
+class NoFreePorts(Exception):
+    """No run of free ports is long enough for the phones."""
+
+
+def free_ports(count: int, *, start: int = FIRST_PORT) -> int:
+    """The first of `count` ports in a row on 127.0.0.1 that nobody listens on.
+
+    Raises:
+        NoFreePorts: there is no such run below the ephemeral range.
+    """
+    base = start
+    while base + count <= LAST_PORT:
+        taken = next((port for port in range(base, base + count) if not _is_free(port)), None)
+        if taken is None:
+            return base
+        base = taken + 1
+    raise NoFreePorts(f"no {count} free ports in a row between {start} and {LAST_PORT}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+@attrs.define
+class SimulatedGroup:
+    """One group of a scenario, and where its phones are once they listen. A restart gives the same addresses."""
+
+    config: SimulatedPhones
+    seed: int
+    base_port: int
+    name: str
+    phones: list[FoundPhone] = attrs.field(factory=list)
+
+    def launch_plan(self, log_dir: Path) -> LaunchPlan:
+        """How to run the group's process; it is ready when every phone has said where it listens."""
+        command = [sys.executable, "-m", "actors.cli.main", "phones", "simulate", "--json"]
+        command += ["--count", str(self.config.count), "--app", self.config.app, "--seed", str(self.seed)]
+        command += ["--size", self.config.size, "--base-port", str(self.base_port)]
+        return LaunchPlan(
+            name=self.name,
+            argv=tuple(command),
+            log_path=log_dir / f"{self.name}.log",
+            ready=ReadyLine(self._line_reader()),
+            start_seconds=START_SECONDS,
+            stop_grace_seconds=STOP_GRACE_SECONDS,
+        )
+
+    def _line_reader(self) -> Callable[[str], str | None]:
+        found: list[FoundPhone] = []
+
+        def read(line: str) -> str | None:
+            phone = parse_phone_line(line)
+            if phone is None:
+                return None
+            found.append(phone)
+            if len(found) < self.config.count:
+                return None
+            self.phones = found
+            return found[0].address
+
+        return read
+
+
+def parse_phone_line(line: str) -> FoundPhone | None:
+    """One line of `corral phones simulate --json`; None for any other line."""
+    try:
+        said = json.loads(line)
+        return FoundPhone(PhoneId(said["serial"]), said["address"], said["app"], seed=said["seed"])
+    except (ValueError, KeyError, TypeError):
+        return None
