@@ -192,13 +192,13 @@ async def _start_adb(supervisor: Supervisor, link: Link) -> None:
 
 def _groups_for(scenario: Scenario) -> list[SimulatedGroup]:
     groups: list[SimulatedGroup] = []
-    seed, port = scenario.seed, None
+    seed, port, number = scenario.seed, None, 0
     for index, config in enumerate(scenario.phones):
         if not isinstance(config, SimulatedPhones):
             continue
         base = free_ports(config.count) if port is None else free_ports(config.count, start=port)
-        groups.append(SimulatedGroup(config, seed, base, f"phones-{index}"))
-        seed, port = seed + config.count, base + config.count
+        groups.append(SimulatedGroup(config, seed, base, number, f"phones-{index}"))
+        seed, port, number = seed + config.count, base + config.count, number + config.count
     return groups
 
 

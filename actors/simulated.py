@@ -55,6 +55,7 @@ class SimulatedGroup:
     config: SimulatedPhones
     seed: int
     base_port: int
+    first_number: int
     name: str
     phones: list[FoundPhone] = attrs.field(factory=list)
 
@@ -63,6 +64,7 @@ class SimulatedGroup:
         command = [sys.executable, "-m", "actors.cli.main", "phones", "simulate", "--json"]
         command += ["--count", str(self.config.count), "--app", self.config.app, "--seed", str(self.seed)]
         command += ["--size", self.config.size, "--base-port", str(self.base_port)]
+        command += ["--first-number", str(self.first_number)]
         return LaunchPlan(
             name=self.name,
             argv=tuple(command),

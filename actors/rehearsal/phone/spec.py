@@ -72,15 +72,18 @@ def specs_for(
     width: int = 720,
     height: int = 1280,
     base_port: int = 16000,
+    first_number: int = 0,
 ) -> tuple[PhoneSpec, ...]:
     """`count` phones on consecutive ports (or on free ones if `base_port` is 0), each with a seed of its own.
+
+    Serial numbers count from `first_number`, so that several groups of phones stay apart.
 
     Raises:
         ValueError: as `PhoneSpec`.
     """
     return tuple(
         PhoneSpec(
-            serial=f"CORRAL{number:04d}",
+            serial=f"CORRAL{first_number + number:04d}",
             port=base_port + number if base_port else 0,
             app=app,
             seed=seed + number,
