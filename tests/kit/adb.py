@@ -86,7 +86,7 @@ class GenuineAdb:
 async def genuine_adb(binary: Path | None, home: Path, **environ: str) -> AsyncIterator[GenuineAdb]:
     """A running server of that binary, gone when the block ends."""
     assert binary is not None, "CI needs a genuine adb: install the package adb and the wheel adbutils"
-    home.mkdir(exist_ok=True)
+    await trio.Path(home).mkdir(exist_ok=True)
     config = AdbServerConfig(binary=binary, home=home, environ=environ)
     async with open_adb_server(config) as server:
         yield GenuineAdb(binary, server, home)
@@ -103,7 +103,7 @@ def raises_alone(kind: type[BaseException]) -> Iterator[list[BaseException]]:
     caught: list[BaseException] = []
     try:
         yield caught
-    except BaseException as error:  # noqa: BLE001  re-raised unless it is the one that is expected
+    except BaseException as error:
         inner = error
         while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
             inner = inner.exceptions[0]

@@ -1,6 +1,7 @@
 """A small app with a truth that tests can read, and simulated phones that show it."""
 
-from collections.abc import AsyncIterator, Iterable
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -29,11 +30,14 @@ class ProbeApp:
     keys: list[str] = attrs.field(factory=list)
     texts: list[str] = attrs.field(factory=list)
     draws: int = 0
+    draw_seconds: float = 0.0
+    """How long a drawing takes, so that a test can do something in the middle of a capture."""
     log: list[LogLine] = attrs.field(factory=list)
 
     def draw(self, now: float) -> Canvas:
         """A gradient in which blue is the seed, with a distinct first pixel."""
         self.draws += 1
+        time.sleep(self.draw_seconds)
         width, height = (self.height, self.width) if self.rotation else (self.width, self.height)
         canvas = np.empty((height, width, 3), np.uint8)
         canvas[..., 0] = np.arange(width, dtype=np.uint16) % 251
@@ -77,7 +81,8 @@ PROBE_APPS: dict[str, AppFactory] = {"probe": make_probe}
 
 def probe_spec(serial: str = "PROBE0", **changes: Any) -> PhoneSpec:
     """A phone with the probe app in front, small enough to be quick."""
-    return PhoneSpec(**({"serial": serial, "app": "probe", "width": 360, "height": 640, "density": 160} | changes))
+    small: dict[str, Any] = {"app": "probe", "width": 360, "height": 640, "density": 160}
+    return PhoneSpec(serial=serial, **(small | changes))
 
 
 def probe_of(phone: SimulatedPhone) -> ProbeApp:
@@ -95,3 +100,20 @@ async def simulated_phones(specs: Iterable[PhoneSpec]) -> AsyncIterator[tuple[Si
         phones: tuple[SimulatedPhone, ...] = await nursery.start(serve_phones, tuple(specs), PROBE_APPS)
         yield phones
         nursery.cancel_scope.cancel()
+
+
+async def wait_until(holds: Callable[[], bool], *, seconds: float = 5.0) -> None:
+    """Wait for something that another process brings about, which no event of ours tells."""
+    with trio.fail_after(seconds):
+        while not holds():  # noqa: ASYNC110
+            await trio.sleep(0.001)
+
+
+async def wait_drawing(phone: SimulatedPhone) -> None:
+    """Wait until the phone is in the middle of a capture."""
+    await wait_until(lambda: phone.handset.drawing.borrowed_tokens > 0)
+
+
+async def wait_finger(phone: SimulatedPhone, *, down: bool) -> None:
+    """Wait until a finger rests on the phone's screen, or none does."""
+    await wait_until(lambda: (phone.handset.finger is not None) == down)

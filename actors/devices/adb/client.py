@@ -149,7 +149,7 @@ class AdbClient:
 
         Raises:
             DeviceNotFound: (or `DeviceOffline`, `DeviceUnauthorized`) the server has no such phone ready.
-            AdbRefused: the phone has no such service.
+            ServiceClosed: the phone has no such service, or is going away.
         """
         async with self.open_socket(phone=serial) as socket:
             await socket.request(f"host:transport:{serial}")
@@ -165,12 +165,6 @@ class AdbClient:
             return parse_length(text.encode())
         except WireError:
             raise AdbProtocolError(f"port {self.port} answers host:version with {text!r}") from None
-
-    async def kill_server(self, *, timeout_seconds: float = HOST_CALL_SECONDS) -> None:
-        """Ask the server to end. Only whoever started it may."""
-        with total_deadline(timeout_seconds, lambda: self._unresponsive("host:kill", timeout_seconds)):
-            async with self.open_socket() as socket:
-                await socket.request("host:kill")
 
     async def connect(self, address: str, *, timeout_seconds: float = CONNECT_SECONDS) -> str:
         """Tell the server to connect to host:port. Its text is no evidence in either direction: ask `devices`."""

@@ -23,6 +23,10 @@ class AdbRefused(DeviceError):
     """The adb server or the phone refused a request; the text is its reason."""
 
 
+class ServiceClosed(DeviceLost):
+    """The phone closed a service as it was opened: it is going away, or has no such service."""
+
+
 class DeviceNotFound(DeviceLost):
     """The adb server knows no phone of that serial."""
 
@@ -56,4 +60,6 @@ def refusal_for(text: str, *, phone: str) -> DeviceError:
         return DeviceOffline(text, phone=phone)
     if "not found" in lowered or "no devices" in lowered:
         return DeviceNotFound(text, phone=phone)
+    if lowered.strip() == "closed":
+        return ServiceClosed("the service was closed as it was opened", phone=phone)
     return AdbRefused(text, phone=phone)

@@ -3,12 +3,11 @@
 import importlib.util
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -25,6 +24,7 @@ POLL_SECONDS = 0.05
 ASK_SECONDS = 1.0
 GRACE_SECONDS = 2.0
 LOG_TAIL_BYTES = 2000
+_LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
 
 # read by adb: it would otherwise look for emulators on ports 5555 to 5585 and list them beside our phones,
 # and talk to the local network in search of more
@@ -108,7 +108,7 @@ async def open_adb_server(config: AdbServerConfig | None = None) -> AsyncIterato
             yield server
         finally:
             with trio.CancelScope(shield=True):  # bounded by the grace, then by SIGKILL
-                await _stop(server, config.grace_seconds)
+                await _stop(server.process, config.grace_seconds)
 
 
 async def run_adb_server(
@@ -129,23 +129,24 @@ async def run_adb_server(
 
 
 async def _start(config: AdbServerConfig, binary: Path, log: IO[bytes]) -> AdbServer:
-    reason = "no free port"
-    for port in _candidate_ports(config.port):
+    candidates = range(FIRST_PORT, LAST_PORT + 1) if config.port is None else range(config.port, config.port + 1)
+    reason = "somebody else has the port"
+    for port in filter(_is_free, candidates):
         process = await _spawn(config, binary, port, log)
         server = AdbServer(process, port, AdbClient(port))
-        answered = False
+        ready = False
         try:
-            answered = await _wait_ready(server, config.start_seconds)
+            ready = await _wait_ready(server, config.start_seconds)
         finally:
-            if not answered:
+            if not ready:
                 with trio.CancelScope(shield=True):
-                    await _stop(server, 0)
-        if answered:
+                    await _stop(process, config.grace_seconds)
+        if ready:
             return server
         reason = _tail(log) or f"no answer within {config.start_seconds:g} s"
-        if process.returncode is None or "in use" not in reason.lower():
-            break
-    where = config.port or f"{FIRST_PORT} to {LAST_PORT}"
+        if _is_free(port):
+            break  # nobody was faster than we were: the binary is the trouble, and another port no cure
+    where = f"{candidates[0]}" if len(candidates) == 1 else f"{candidates[0]} to {candidates[-1]}"
     raise AdbServerUnavailable(f"{binary} did not come up on port {where}: {reason}")
 
 
@@ -168,22 +169,18 @@ async def _spawn(config: AdbServerConfig, binary: Path, port: int, log: IO[bytes
         raise AdbServerUnavailable(f"{binary} cannot be started: {error}") from error
 
 
-def _candidate_ports(wanted: int | None) -> Iterator[int]:
-    if wanted is not None:
-        yield wanted
-        return
-    for port in range(FIRST_PORT, LAST_PORT + 1):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-        yield port
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
 
 
 async def _wait_ready(server: AdbServer, seconds: float) -> bool:
-    """True once our child answers; False when it has ended or the time is up."""
+    """True once our child answers; False when it has ended, the time is up, or somebody else answers."""
     with trio.move_on_after(seconds):
         while server.process.returncode is None:
             try:
@@ -191,22 +188,30 @@ async def _wait_ready(server: AdbServer, seconds: float) -> bool:
             except DeviceError:
                 await trio.sleep(POLL_SECONDS)
             else:
-                # somebody else's server on that port would answer too, while our child dies of the taken port
-                await trio.sleep(POLL_SECONDS)
-                return server.process.poll() is None
+                return _listens(server.process.pid, server.port)
     return False
 
 
-async def _stop(server: AdbServer, grace_seconds: float) -> None:
-    """Ask, wait, SIGTERM, wait, SIGKILL; returns when the process is gone."""
-    process = server.process
-    if process.poll() is None and grace_seconds > 0:
-        try:
-            await server.client.kill_server(timeout_seconds=grace_seconds)
-        except DeviceError:
-            process.send_signal(signal.SIGTERM)  # it hangs: asked by signal instead
-        with trio.move_on_after(grace_seconds):
-            await process.wait()
+def _listens(pid: int, port: int) -> bool:
+    """True when that process listens on that port: an answer alone may come from somebody else's server."""
+    held: set[str] = set()
+    tables = ""
+    with suppress(FileNotFoundError):  # it has ended
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # it closed that descriptor while we looked
+                held.add(str(link.readlink()))
+        tables = "".join(Path(f"/proc/{pid}/net/{table}").read_text("ascii") for table in ("tcp", "tcp6"))
+    return any(
+        line[3] == _LISTEN and int(line[1].rpartition(":")[2], 16) == port and f"socket:[{line[9]}]" in held
+        for line in map(str.split, tables.splitlines())
+    )
+
+
+async def _stop(process: trio.Process, grace_seconds: float) -> None:
+    """SIGTERM, wait, SIGKILL; returns when the process is gone.
+
+    Signals go to our own child and to nothing else, while `host:kill` would go to whoever has the port.
+    """
     if process.poll() is None:
         process.terminate()
         with trio.move_on_after(grace_seconds):

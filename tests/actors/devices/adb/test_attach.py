@@ -33,11 +33,11 @@ from actors.devices.adb.attach import (
         ("authorizing", 60.0, True, False, Step.WAIT),
     ],
 )
-def test_decide(state: str | None, seconds: float, network: bool, connecting: bool, step: Step):
+def test_decide(state: str | None, seconds: float, network: bool, connecting: bool, step: Step) -> None:
     assert decide(state, seconds_in_state=seconds, network=network, connecting=connecting) is step
 
 
-def test_addresses():
+def test_addresses() -> None:
     assert is_network_address("127.0.0.1:16000")
     assert is_network_address("phone-7.lab:5555")
     assert is_network_address("[::1]:5555")

@@ -10,25 +10,26 @@ from hypothesis import strategies as st
 from actors.devices.adb.capture import picture_from
 from actors.devices.adb.errors import TruncatedCapture
 from actors.devices.base import CaptureFailed
+from policies.frame import Pixels
 
 RGBA = np.random.default_rng(3).integers(0, 256, (6, 4, 4), np.uint8)
 OLD = struct.pack("<III", 4, 6, 1) + RGBA.tobytes()
 NEW = struct.pack("<IIII", 4, 6, 1, 1) + RGBA.tobytes()
 
 
-def read(data: bytes, max_side: int | None = None):
+def read(data: bytes, max_side: int | None = None) -> tuple[Pixels, int, int]:
     return picture_from(memoryview(bytearray(data)), max_side=max_side, phone="p")
 
 
 @pytest.mark.parametrize("data", [OLD, NEW], ids=["12-byte-header", "16-byte-header"])
-def test_pixels_are_blue_green_red(data: bytes):
+def test_pixels_are_blue_green_red(data: bytes) -> None:
     pixels, width, height = read(data)
 
     assert (width, height) == (4, 6)
     np.testing.assert_array_equal(pixels, RGBA[..., 2::-1])
 
 
-def test_pixels_are_an_owned_copy():
+def test_pixels_are_an_owned_copy() -> None:
     wire = bytearray(NEW)
     pixels, _, _ = picture_from(memoryview(wire), max_side=None, phone="p")
     before = pixels.copy()
@@ -38,7 +39,7 @@ def test_pixels_are_an_owned_copy():
 
 
 @given(st.integers(0, len(OLD) - 1))
-def test_a_cut_capture_is_never_a_picture(length: int):
+def test_a_cut_capture_is_never_a_picture(length: int) -> None:
     with pytest.raises(TruncatedCapture):
         read(OLD[:length])
 
@@ -54,12 +55,12 @@ def test_a_cut_capture_is_never_a_picture(length: int):
     ],
     ids=["too-long", "warning-before", "png", "rgb565", "line-ends-changed"],
 )
-def test_what_is_no_raw_capture_is_refused(data: bytes):
+def test_what_is_no_raw_capture_is_refused(data: bytes) -> None:
     with pytest.raises(CaptureFailed):
         read(data)
 
 
-def test_reduced_by_area_to_the_longer_side():
+def test_reduced_by_area_to_the_longer_side() -> None:
     rgba = np.zeros((40, 20, 4), np.uint8)
     rgba[::2, :, 0] = 200
     data = struct.pack("<IIII", 20, 40, 1, 1) + rgba.tobytes()

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from actors.devices.adb.client import AdbClient
-from actors.devices.adb.device import AdbDeadlines, open_adb_device
+from actors.devices.adb.device import AdbDeadlines, AdbDevice, open_adb_device
 from actors.devices.adb.errors import (
     AdbServerLost,
     DeviceOffline,
@@ -26,20 +26,22 @@ from actors.rehearsal.phone.spec import DEFAULT_FEATURES
 from policies.action import Hold, Key, KeyName, Swipe, Tap, Text, Wait
 from policies.geometry import Geometry
 from tests.kit.adb import any_adb, genuine_adb, open_descriptors, raises_alone
-from tests.kit.devices import PROBE_PACKAGE, probe_of, probe_spec, simulated_phones
+from tests.kit.devices import (
+    PROBE_PACKAGE,
+    probe_of,
+    probe_spec,
+    simulated_phones,
+    wait_drawing,
+    wait_finger,
+    wait_until,
+)
 
 QUICK = AdbDeadlines(attach=8.0, capture=1.0, action=1.0)
 
 
-async def wait_finger(phone: SimulatedPhone, *, down: bool) -> None:
-    with trio.fail_after(5):
-        while (phone.handset.finger is not None) != down:
-            await trio.sleep(0.005)
-
-
 @any_adb
 @pytest.mark.parametrize("features", [DEFAULT_FEATURES, frozenset({"cmd"})], ids=["shell_v2", "exec"])
-async def test_capture_act_and_shell(adb_binary: Path, tmp_path: Path, features: frozenset[str]):
+async def test_capture_act_and_shell(adb_binary: Path, tmp_path: Path, features: frozenset[str]) -> None:
     specs = [probe_spec(seed=9, features=features)]
     async with (
         simulated_phones(specs) as (phone,),
@@ -85,7 +87,7 @@ async def test_capture_act_and_shell(adb_binary: Path, tmp_path: Path, features:
 
 
 @any_adb
-async def test_turning_the_screen_starts_a_new_epoch(adb_binary: Path, tmp_path: Path):
+async def test_turning_the_screen_starts_a_new_epoch(adb_binary: Path, tmp_path: Path) -> None:
     async with (
         simulated_phones([probe_spec()]) as (phone,),
         genuine_adb(adb_binary, tmp_path) as adb,
@@ -108,7 +110,7 @@ async def test_turning_the_screen_starts_a_new_epoch(adb_binary: Path, tmp_path:
 
 
 @any_adb
-async def test_frozen_phone_is_found_by_our_deadline_alone(adb_binary: Path, tmp_path: Path):
+async def test_frozen_phone_is_found_by_our_deadline_alone(adb_binary: Path, tmp_path: Path) -> None:
     async with (
         simulated_phones([probe_spec("FROZEN"), probe_spec("WELL")]) as (frozen, well),
         genuine_adb(adb_binary, tmp_path) as adb,
@@ -133,18 +135,18 @@ async def test_frozen_phone_is_found_by_our_deadline_alone(adb_binary: Path, tmp
 
 
 @any_adb
-async def test_phone_that_is_dropped_in_mid_capture(adb_binary: Path, tmp_path: Path):
+async def test_phone_that_is_dropped_in_mid_capture(adb_binary: Path, tmp_path: Path) -> None:
     specs = [probe_spec("NEW"), probe_spec("OLD", features=frozenset(), max_payload=4096)]
     async with simulated_phones(specs) as phones, genuine_adb(adb_binary, tmp_path) as adb:
         for phone in phones:
             async with open_adb_device(adb.server.client, phone.address, deadlines=QUICK) as device:
                 await device.capture()
+                probe_of(phone).draw_seconds = 0.2
                 for reset in (True, False):
                     with raises_alone(DeviceError):
                         async with trio.open_nursery() as nursery:
                             nursery.start_soon(device.capture)
-                            while not phone.handset.drawing.borrowed_tokens:
-                                await trio.sleep(0)
+                            await wait_drawing(phone)
                             phone.drop(reset=reset)
                     await reattached(adb.server.client, phone)
 
@@ -156,32 +158,36 @@ async def reattached(client: AdbClient, phone: SimulatedPhone) -> None:
 
 
 @any_adb
-async def test_server_that_is_killed_in_mid_capture(adb_binary: Path, tmp_path: Path):
+async def test_server_that_is_killed_in_mid_capture(adb_binary: Path, tmp_path: Path) -> None:
     async with (
         simulated_phones([probe_spec(width=1080, height=2400, max_payload=4096)]) as (phone,),
         genuine_adb(adb_binary, tmp_path) as adb,
+        open_adb_device(adb.server.client, phone.address) as device,
     ):
-        async with open_adb_device(adb.server.client, phone.address) as device:
-            frames = []
+        frames = []
 
-            async def capture() -> None:
-                frames.append(await device.capture())
+        async def capture() -> None:
+            frames.append(await device.capture())
 
-            with raises_alone(DeviceError) as caught:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(capture)
-                    while not phone.handset.drawing.borrowed_tokens:
-                        await trio.sleep(0)
-                    await trio.sleep(0.05)
-                    adb.server.process.kill()
-            assert isinstance(caught[0], (TruncatedCapture, AdbServerLost))
-            assert not frames
-            with pytest.raises(AdbServerLost):
-                await device.capture()
+        with raises_alone(DeviceError) as caught:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(capture)
+                await wait_drawing(phone)
+                await trio.sleep(0.05)
+                adb.server.process.kill()
+        assert isinstance(caught[0], (TruncatedCapture, AdbServerLost))
+        assert not frames
+        with pytest.raises(AdbServerLost):
+            await device.capture()
+
+
+async def capture_until_lost(device: AdbDevice) -> None:
+    while True:  # the first may still meet a server that has not noticed
+        await device.capture()
 
 
 @any_adb
-async def test_restarted_phone_is_healed(adb_binary: Path, tmp_path: Path):
+async def test_restarted_phone_is_healed(adb_binary: Path, tmp_path: Path) -> None:
     async with simulated_phones([probe_spec()]) as (phone,), genuine_adb(adb_binary, tmp_path) as adb:
         client = adb.server.client
         async with open_adb_device(client, phone.address, deadlines=QUICK) as device:
@@ -190,14 +196,13 @@ async def test_restarted_phone_is_healed(adb_binary: Path, tmp_path: Path):
             await phone.restart()
             assert phone.address == address
             with pytest.raises(DeviceLost):
-                while True:  # the first call may still meet a server that has not noticed
-                    await device.capture()
+                await capture_until_lost(device)
         async with open_adb_device(client, phone.address) as device:
             await device.capture()
 
 
 @any_adb
-async def test_phone_that_is_off_and_comes_back(adb_binary: Path, tmp_path: Path):
+async def test_phone_that_is_off_and_comes_back(adb_binary: Path, tmp_path: Path) -> None:
     async with simulated_phones([probe_spec()]) as (phone,), genuine_adb(adb_binary, tmp_path) as adb:
         client = adb.server.client
         await phone.power_off()
@@ -217,7 +222,7 @@ async def test_phone_that_is_off_and_comes_back(adb_binary: Path, tmp_path: Path
 
 
 @any_adb
-async def test_unauthorized_and_silent_phones(adb_binary: Path, tmp_path: Path):
+async def test_unauthorized_and_silent_phones(adb_binary: Path, tmp_path: Path) -> None:
     specs = [probe_spec("NEVER", auth=AuthMode.NEVER), probe_spec("ASKS", auth=AuthMode.ACCEPT), probe_spec("MUTE")]
     async with simulated_phones(specs) as (never, asks, mute), genuine_adb(adb_binary, tmp_path) as adb:
         client = adb.server.client
@@ -235,7 +240,7 @@ async def test_unauthorized_and_silent_phones(adb_binary: Path, tmp_path: Path):
 
 
 @any_adb
-async def test_cancelled_gestures_lift_their_finger(adb_binary: Path, tmp_path: Path):
+async def test_cancelled_gestures_lift_their_finger(adb_binary: Path, tmp_path: Path) -> None:
     async with (
         simulated_phones([probe_spec()]) as (phone,),
         genuine_adb(adb_binary, tmp_path) as adb,
@@ -252,7 +257,7 @@ async def test_cancelled_gestures_lift_their_finger(adb_binary: Path, tmp_path: 
 
 
 @any_adb
-async def test_two_addresses_of_one_phone_are_found(adb_binary: Path, tmp_path: Path):
+async def test_two_addresses_of_one_phone_are_found(adb_binary: Path, tmp_path: Path) -> None:
     async with (
         simulated_phones([probe_spec("ONE"), probe_spec("TWO")]) as (one, two),
         genuine_adb(adb_binary, tmp_path) as adb,
@@ -267,7 +272,7 @@ async def test_two_addresses_of_one_phone_are_found(adb_binary: Path, tmp_path: 
 
 
 @any_adb
-async def test_files_and_installs(adb_binary: Path, tmp_path: Path):
+async def test_files_and_installs(adb_binary: Path, tmp_path: Path) -> None:
     blob = np.random.default_rng(1).bytes(5_000_000)
     async with (
         simulated_phones([probe_spec()]) as (phone,),
@@ -301,7 +306,9 @@ async def test_files_and_installs(adb_binary: Path, tmp_path: Path):
 
 
 @any_adb
-async def test_screencap_that_fails_is_no_frame(adb_binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_screencap_that_fails_is_no_frame(
+    adb_binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with (
         simulated_phones([probe_spec()]) as (phone,),
         genuine_adb(adb_binary, tmp_path) as adb,
@@ -318,7 +325,7 @@ async def test_screencap_that_fails_is_no_frame(adb_binary: Path, tmp_path: Path
 
 
 @any_adb
-async def test_unknown_phone_and_output_limits(adb_binary: Path, tmp_path: Path):
+async def test_unknown_phone_and_output_limits(adb_binary: Path, tmp_path: Path) -> None:
     async with simulated_phones([probe_spec()]) as (phone,), genuine_adb(adb_binary, tmp_path) as adb:
         client = adb.server.client
         with pytest.raises(DeviceLost, match="not found"):
@@ -334,7 +341,7 @@ async def test_unknown_phone_and_output_limits(adb_binary: Path, tmp_path: Path)
 
 
 @any_adb
-async def test_descriptors_and_tasks_stay_what_they_were(adb_binary: Path, tmp_path: Path):
+async def test_descriptors_and_tasks_stay_what_they_were(adb_binary: Path, tmp_path: Path) -> None:
     async with (
         simulated_phones([probe_spec(width=180, height=320)]) as (phone,),
         genuine_adb(adb_binary, tmp_path) as adb,
@@ -344,9 +351,7 @@ async def test_descriptors_and_tasks_stay_what_they_were(adb_binary: Path, tmp_p
             async with open_adb_device(adb.server.client, phone.address) as device:
                 await device.capture()
                 await device.act(Tap(100, 100))
-            with trio.fail_after(5):
-                while phone.connection_count:
-                    await trio.sleep(0.005)
+            await wait_until(lambda: not phone.connection_count)
 
         await cycle()
         descriptors, tasks = open_descriptors(), trio.lowlevel.current_statistics().tasks_living
@@ -358,7 +363,7 @@ async def test_descriptors_and_tasks_stay_what_they_were(adb_binary: Path, tmp_p
 
 
 @any_adb
-async def test_device_outlives_a_restart_of_the_app(adb_binary: Path, tmp_path: Path):
+async def test_device_outlives_a_restart_of_the_app(adb_binary: Path, tmp_path: Path) -> None:
     async with (
         simulated_phones([probe_spec(seed=1)]) as (phone,),
         genuine_adb(adb_binary, tmp_path) as adb,

@@ -30,5 +30,5 @@ ANDROID_8 = """    init=720x1280 320dpi cur=1280x720 app=1280x720 rng=720x672-12
         ("DisplayFrames w=0 h=0 r=0 init=720x1280 320dpi", None),
     ],
 )
-def test_geometry(text: str, geometry: Geometry | None):
+def test_geometry(text: str, geometry: Geometry | None) -> None:
     assert parse_geometry(text) == geometry

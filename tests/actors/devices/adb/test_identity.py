@@ -8,19 +8,19 @@ from actors.devices.base import DeviceInfo
 from runtime.ids import PhoneId
 
 
-def test_identity_is_read():
+def test_identity_is_read() -> None:
     assert parse_identity("SER1\r\nPixel 8\r\n14\r\n", address="a:1") == DeviceInfo(
         PhoneId("SER1"), "a:1", "Pixel 8", "14"
     )
 
 
 @pytest.mark.parametrize("text", ["", "\nPixel\n14\n", "error: closed"])
-def test_phone_without_serial_number_is_an_error(text: str):
-    with pytest.raises(AdbProtocolError, match="no ro.serialno"):
+def test_phone_without_serial_number_is_an_error(text: str) -> None:
+    with pytest.raises(AdbProtocolError, match=r"no ro\.serialno"):
         parse_identity(text, address="a:1")
 
 
-def test_aliases_are_grouped_and_silent_phones_left_out():
+def test_aliases_are_grouped_and_silent_phones_left_out() -> None:
     def info(serial: str, address: str) -> DeviceInfo:
         return DeviceInfo(PhoneId(serial), address, "m", "13")
 

@@ -33,17 +33,17 @@ def _encoded() -> bytes:
     return base64.b64encode(raw) + b" someone@host\0"
 
 
-def test_key_is_read_from_what_adb_sends():
+def test_key_is_read_from_what_adb_sends() -> None:
     assert parse_public_key(_encoded()) == KEY
 
 
-def test_garbage_is_no_key():
+def test_garbage_is_no_key() -> None:
     assert parse_public_key(b"not base64 at all\0") is None
     assert parse_public_key(base64.b64encode(b"short")) is None
     assert parse_public_key(base64.b64encode(bytes(524))) is None
 
 
-def test_signature_of_this_token_by_this_key_alone_is_good():
+def test_signature_of_this_token_by_this_key_alone_is_good() -> None:
     token = b"0123456789abcdefghij"
 
     assert is_signed(token, _sign(token), KEY)

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -14,13 +15,13 @@ from actors.rehearsal.phone.spec import DEFAULT_FEATURES, PhoneSpec
 from actors.rehearsal.phone.stream import Stream
 from actors.rehearsal.phone.wire import VERSION_CHECKSUM
 from tests.kit.adb import any_adb, genuine_adb
-from tests.kit.devices import PROBE_APPS, PROBE_PACKAGE, probe_of, probe_spec, simulated_phones
+from tests.kit.devices import PROBE_APPS, PROBE_PACKAGE, probe_of, probe_spec, simulated_phones, wait_finger
 
 BLOB = np.random.default_rng(7).bytes(5_000_000)
 
 
 @any_adb
-async def test_devices_shell_and_screencap(adb_binary: Path, tmp_path: Path):
+async def test_devices_shell_and_screencap(adb_binary: Path, tmp_path: Path) -> None:
     async with simulated_phones([probe_spec(seed=77)]) as (phone,), genuine_adb(adb_binary, tmp_path) as adb:
         await adb.connect(phone.address)
         serial = ("-s", phone.address)
@@ -37,6 +38,7 @@ async def test_devices_shell_and_screencap(adb_binary: Path, tmp_path: Path):
 
         png = (await adb.run(*serial, "exec-out", "screencap", "-p")).stdout
         picture = cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR)
+        assert picture is not None
         assert picture.shape == (640, 360, 3)
         assert picture[0, 0].tolist() == [1, 128, 255]
         assert picture[5, 9].tolist() == [77, 5, 9]
@@ -60,7 +62,7 @@ async def test_devices_shell_and_screencap(adb_binary: Path, tmp_path: Path):
     ],
     ids=["new", "old-with-checksum", "4096"],
 )
-async def test_files_round_trip_whole(adb_binary: Path, tmp_path: Path, changes: dict[str, object]):
+async def test_files_round_trip_whole(adb_binary: Path, tmp_path: Path, changes: dict[str, Any]) -> None:
     source, back = tmp_path / "blob", tmp_path / "back"
     source.write_bytes(BLOB)
     async with (
@@ -79,7 +81,7 @@ async def test_files_round_trip_whole(adb_binary: Path, tmp_path: Path, changes:
 
 
 @any_adb
-async def test_without_shell_v2_the_exit_code_is_lost(adb_binary: Path, tmp_path: Path):
+async def test_without_shell_v2_the_exit_code_is_lost(adb_binary: Path, tmp_path: Path) -> None:
     specs = [probe_spec("OLD", features=DEFAULT_FEATURES - {"shell_v2"}), probe_spec("NEW")]
     async with simulated_phones(specs) as (old, new), genuine_adb(adb_binary, tmp_path) as adb:
         await adb.connect(old.address, new.address)
@@ -90,7 +92,7 @@ async def test_without_shell_v2_the_exit_code_is_lost(adb_binary: Path, tmp_path
 
 
 @any_adb
-async def test_burst_mode(adb_binary: Path, tmp_path: Path):
+async def test_burst_mode(adb_binary: Path, tmp_path: Path) -> None:
     source, back = tmp_path / "blob", tmp_path / "back"
     source.write_bytes(BLOB)
     async with (
@@ -106,7 +108,7 @@ async def test_burst_mode(adb_binary: Path, tmp_path: Path):
 
 
 @any_adb
-async def test_authentication(adb_binary: Path, tmp_path: Path):
+async def test_authentication(adb_binary: Path, tmp_path: Path) -> None:
     specs = [probe_spec("ASKS", auth=AuthMode.ACCEPT), probe_spec("NEVER", auth=AuthMode.NEVER)]
     async with simulated_phones(specs) as (asks, never), genuine_adb(adb_binary, tmp_path) as adb:
         await adb.connect(asks.address)
@@ -124,7 +126,7 @@ async def test_authentication(adb_binary: Path, tmp_path: Path):
 
 
 @any_adb
-async def test_forward_to_localabstract(adb_binary: Path, tmp_path: Path):
+async def test_forward_to_localabstract(adb_binary: Path, tmp_path: Path) -> None:
     async def echo(stream: Stream) -> None:
         await stream.write(b"hello ")
         while True:
@@ -143,7 +145,7 @@ async def test_forward_to_localabstract(adb_binary: Path, tmp_path: Path):
                 received += await stream.receive_some()
             assert received == b"hello WORLD"
         await client.kill_forward(phone.address, local)
-        with pytest.raises(OSError, match="."):
+        with pytest.raises(OSError, match="all attempts to connect"):
             await trio.open_tcp_stream("127.0.0.1", port)
 
         absent = await client.forward(phone.address, "tcp:0", "localabstract:nobody")
@@ -153,7 +155,7 @@ async def test_forward_to_localabstract(adb_binary: Path, tmp_path: Path):
 
 
 @any_adb
-async def test_installing_one_apk_and_split_apks(adb_binary: Path, tmp_path: Path):
+async def test_installing_one_apk_and_split_apks(adb_binary: Path, tmp_path: Path) -> None:
     single, base, split = (tmp_path / name for name in ("single.apk", "base.apk", "split.apk"))
     single.write_bytes(b"PK" + BLOB[:300_000])
     base.write_bytes(b"package=" + PROBE_PACKAGE.encode() + b"\n" + BLOB[:200_000])
@@ -176,7 +178,7 @@ async def test_installing_one_apk_and_split_apks(adb_binary: Path, tmp_path: Pat
 
 
 @any_adb
-async def test_input_reaches_the_app_in_real_time(adb_binary: Path, tmp_path: Path):
+async def test_input_reaches_the_app_in_real_time(adb_binary: Path, tmp_path: Path) -> None:
     async with simulated_phones([probe_spec()]) as (phone,), genuine_adb(adb_binary, tmp_path) as adb:
         await adb.connect(phone.address)
         shell = ("-s", phone.address, "shell")
@@ -200,21 +202,17 @@ async def test_input_reaches_the_app_in_real_time(adb_binary: Path, tmp_path: Pa
 
 
 @any_adb
-async def test_client_that_leaves_in_mid_swipe_lifts_the_finger(adb_binary: Path, tmp_path: Path):
+async def test_client_that_leaves_in_mid_swipe_lifts_the_finger(adb_binary: Path, tmp_path: Path) -> None:
     async with simulated_phones([probe_spec()]) as (phone,), genuine_adb(adb_binary, tmp_path) as adb:
         await adb.connect(phone.address)
         async with adb.server.client.open_service(phone.address, "shell:input swipe 10 600 300 600 60000"):
-            with trio.fail_after(5):
-                while phone.handset.finger is None:
-                    await trio.sleep(0.01)
-        with trio.fail_after(5):
-            while phone.handset.finger is not None:
-                await trio.sleep(0.01)
+            await wait_finger(phone, down=True)
+        await wait_finger(phone, down=False)
         assert probe_of(phone).touches[-1][1].phase.value == "up"
 
 
 @any_adb
-async def test_restarting_an_app_makes_it_anew_with_the_next_seed(adb_binary: Path, tmp_path: Path):
+async def test_restarting_an_app_makes_it_anew_with_the_next_seed(adb_binary: Path, tmp_path: Path) -> None:
     async with simulated_phones([probe_spec(seed=5)]) as (phone,), genuine_adb(adb_binary, tmp_path) as adb:
         await adb.connect(phone.address)
         shell = ("-s", phone.address, "shell")
@@ -241,7 +239,7 @@ async def test_restarting_an_app_makes_it_anew_with_the_next_seed(adb_binary: Pa
 
 
 @any_adb
-async def test_sixty_four_phones_in_one_process(adb_binary: Path, tmp_path: Path):
+async def test_sixty_four_phones_in_one_process(adb_binary: Path, tmp_path: Path) -> None:
     specs = [probe_spec(f"P{number}", seed=number) for number in range(64)]
     async with simulated_phones(specs) as phones, genuine_adb(adb_binary, tmp_path) as adb:
         async with trio.open_nursery() as nursery:
@@ -255,7 +253,7 @@ async def test_sixty_four_phones_in_one_process(adb_binary: Path, tmp_path: Path
 
 
 @any_adb
-async def test_following_the_log(adb_binary: Path, tmp_path: Path):
+async def test_following_the_log(adb_binary: Path, tmp_path: Path) -> None:
     async with simulated_phones([probe_spec()]) as (phone,), genuine_adb(adb_binary, tmp_path) as adb:
         await adb.connect(phone.address)
         client = adb.server.client
@@ -267,7 +265,7 @@ async def test_following_the_log(adb_binary: Path, tmp_path: Path):
                     text += (await follower.receive_some()).decode()
 
 
-async def test_taken_port_is_a_clear_error():
+async def test_taken_port_is_a_clear_error() -> None:
     async with trio.open_nursery() as nursery:
         (phone,) = await nursery.start(serve_phones, [probe_spec()], PROBE_APPS)
         with pytest.RaisesGroup(
@@ -277,6 +275,6 @@ async def test_taken_port_is_a_clear_error():
         nursery.cancel_scope.cancel()
 
 
-def test_port_that_adb_scans_is_refused():
+def test_port_that_adb_scans_is_refused() -> None:
     with pytest.raises(ValueError, match="5554 to 5585"):
         PhoneSpec(serial="X", port=5555)
