@@ -1,21 +1,21 @@
 """One engine over HTTP. Errors of httpcore and of the protocol become ours here, and nowhere else."""
 
 import json
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import httpcore
 import trio
 
 from inference.config import Dialect, EngineConfig
+from inference.connections import Connections
 from inference.errors import EngineError, EngineGarbled, EngineLost, EngineRefused, EngineTooSlow
 from inference.messages import Completion, Prompt
 from inference.reply import ReplyReader, error_for_status
 from inference.wire import ImageUrls, WireRequest, encode_abort, encode_completion
 from runtime.telemetry import Secret, counter
 
-CONTROL_CONNECTIONS = 32  # aborts and probes never queue behind completions
-KEEPALIVE_SECONDS = 30.0
+MAX_IDLE_CONTROL = 2  # for probes; a burst of aborts opens more, and drops them afterwards
 MAX_BODY_READ = 64 << 10  # of answers that are not completions; only their first words are of use
 TAIL_SECONDS = 0.1  # from the end mark until the response itself must end; the connection is dropped otherwise
 
@@ -78,12 +78,11 @@ class EngineClient:
         self.url = url.rstrip("/")
         self._api_key = api_key
         self._image_urls = image_urls or ImageUrls()
-        backend = cast("httpcore.AsyncNetworkBackend", httpcore.TrioBackend()) if network is None else network
-        self._connections = httpcore.AsyncConnectionPool(
-            max_connections=config.max_in_flight, keepalive_expiry=KEEPALIVE_SECONDS, network_backend=backend
+        self._connections = Connections(
+            self.url, network=network, connect_seconds=config.connect_seconds, max_idle=config.max_in_flight
         )
-        self._control = httpcore.AsyncConnectionPool(
-            max_connections=CONTROL_CONNECTIONS, keepalive_expiry=KEEPALIVE_SECONDS, network_backend=backend
+        self._control = Connections(
+            self.url, network=network, connect_seconds=config.connect_seconds, max_idle=MAX_IDLE_CONTROL
         )
         self._absent: set[str] = set()  # probe paths that this engine answered with 404
         self._completed = self._failed = 0
@@ -185,7 +184,7 @@ class EngineClient:
             aborts_confirmed=self._aborts_confirmed,
             probes=self._probes,
             probes_failed=self._probes_failed,
-            connections=len(self._connections.connections) + len(self._control.connections),
+            connections=len(self._connections) + len(self._control),
         )
 
     async def _exchange(self, request: WireRequest, reader: ReplyReader, times: _Times) -> None:
@@ -198,12 +197,8 @@ class EngineClient:
         status, error_body = 0, bytearray()
         try:
             with trio.CancelScope() as cut:
-                async with self._connections.stream(
-                    "POST",
-                    self.url + request.path,
-                    headers=list(request.headers),
-                    content=request.body,
-                    extensions=self._extensions(),
+                async with self._connections.open_response(
+                    "POST", request.path, request.headers, request.body
                 ) as response:
                     status = response.status
                     if status == 200:
@@ -225,11 +220,12 @@ class EngineClient:
             raise problem
 
     def _feed(self, reader: ReplyReader, chunk: bytes, times: _Times) -> EngineError | None:
+        tokens_before = reader.pieces
         try:
             reader.feed(chunk)
         except EngineError as error:
             return error
-        if reader.started and not reader.done:
+        if reader.pieces > tokens_before:
             times.last_token = trio.current_time()
             if times.first_token is None:
                 times.first_token = times.last_token
@@ -247,22 +243,26 @@ class EngineClient:
 
         Shielded, as its caller is mostly being cancelled; bounded by `abort_seconds`.
         """
-        path = "/v1/models"
         with trio.move_on_after(self.config.abort_seconds, shield=True):
-            try:
-                if self.config.dialect is Dialect.SGLANG:
-                    path = "/abort_request"
-                    self._aborts_sent += 1
-                    status, _ = await self._control_call("POST", path, encode_abort(request_id))
-                    confirmed = 200 <= status < 300
-                    self._aborts_confirmed += confirmed
-                    return confirmed
-                await self._control_call("GET", path)
-            except EngineLost as error:
-                return isinstance(error.__cause__, httpcore.ConnectError)  # nobody listens: the process is gone
-            except EngineError:
-                return False
-        return False  # it lives: a closed connection may have aborted the request there, but nobody says so
+            for _ in range(2):  # a kept connection may have been cut with the engine: a fresh one tells
+                try:
+                    return await self._ask_whether_it_is_over(request_id)
+                except EngineLost as error:
+                    if isinstance(error.__cause__, httpcore.ConnectError):
+                        return True  # nobody listens: the process is gone
+                except EngineError:
+                    return False
+        return False
+
+    async def _ask_whether_it_is_over(self, request_id: str) -> bool:
+        if self.config.dialect is not Dialect.SGLANG:
+            await self._control_call("GET", "/v1/models")
+            return False  # it lives: the closed connection may have aborted the request there, but nobody says so
+        self._aborts_sent += 1
+        status, _ = await self._control_call("POST", "/abort_request", encode_abort(request_id))
+        confirmed = 200 <= status < 300
+        self._aborts_confirmed += confirmed
+        return confirmed
 
     async def _probe(self) -> EngineLoad:
         paths = ["/ping", "/v1/models"] if self.config.dialect is Dialect.SGLANG else ["/v1/models"]
@@ -295,9 +295,7 @@ class EngineClient:
         status, received = 0, bytearray()
         try:
             with trio.CancelScope() as cut:
-                async with self._control.stream(
-                    method, self.url + path, headers=headers, content=body, extensions=self._extensions()
-                ) as response:
+                async with self._control.open_response(method, path, tuple(headers), body) as response:
                     status = response.status
                     async for chunk in response.aiter_stream():
                         received += chunk
@@ -321,9 +319,6 @@ class EngineClient:
             waiting=None if waiting is None else int(waiting),
             token_usage=None if usage is None else usage / len(rows),
         )
-
-    def _extensions(self) -> dict[str, Any]:
-        return {"timeout": {"connect": self.config.connect_seconds}}
 
     def _ours(self, error: Exception) -> EngineError:
         """The `EngineError` for what httpcore raised; anything else is a bug, and raised as it is."""

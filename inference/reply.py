@@ -52,8 +52,8 @@ class ReplyReader:
         self._texts: list[str] = []
         self._finish_reason: str | None = None
         self._usage: Usage | None = None
-        self.started = False
-        """True once the first token came; thoughts count."""
+        self.pieces = 0
+        """Pieces of the answer that came, mostly tokens; thoughts count."""
         self.done = False
         """True once the end mark came."""
 
@@ -123,7 +123,7 @@ class ReplyReader:
         if text:
             self._texts.append(text)
         if text or delta.get("reasoning_content"):
-            self.started = True
+            self.pieces += 1
         reason = choice.get("finish_reason")
         if reason is None:
             return

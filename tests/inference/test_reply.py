@@ -1,0 +1,173 @@
+import contextlib
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference import reply
+from inference.errors import (
+    EngineError,
+    EngineGarbled,
+    EngineLost,
+    EngineNotReady,
+    EngineRefused,
+    EngineTooSlow,
+    Overloaded,
+)
+from inference.messages import Usage
+from inference.reply import ReplyReader, error_for_status
+from tests.kit.engines import USAGE, delta, event, finish
+
+DONE = b"data: [DONE]\n\n"
+WHOLE = (
+    delta({"role": "assistant", "content": ""})
+    + delta({"content": "T447"})
+    + delta({"content": ",081"})
+    + finish("stop")
+    + event({"choices": [], "usage": USAGE})
+    + DONE
+)
+
+
+def read(*chunks: bytes) -> reply.Reply:
+    reader = ReplyReader("e1")
+    for chunk in chunks:
+        reader.feed(chunk)
+    return reader.result()
+
+
+@given(st.lists(st.integers(0, len(WHOLE)), max_size=10))
+def test_a_whole_answer_however_it_is_torn_apart(cuts: list[int]) -> None:
+    edges = [0, *sorted(cuts), len(WHOLE)]
+    answer = read(*(WHOLE[start:end] for start, end in itertools.pairwise(edges)))
+
+    assert (answer.text, answer.finish_reason) == ("T447,081", "stop")
+    assert answer.usage == Usage(prompt_tokens=120, cached_tokens=100, output_tokens=3, image_tokens=64)
+    assert answer.usage_counted
+
+
+def test_pieces_count_tokens_and_thoughts_not_the_role() -> None:
+    reader = ReplyReader("e1")
+    reader.feed(delta({"role": "assistant", "content": ""}))
+    assert reader.pieces == 0
+    reader.feed(delta({"reasoning_content": "hm"}))
+    assert reader.pieces == 1
+    assert not reader.done
+
+
+def test_missing_usage_counts_pieces_and_says_so() -> None:
+    answer = read(delta({"content": "a"}), delta({"content": "b"}), finish("length"), DONE)
+
+    assert answer.usage == Usage(0, 0, 2)
+    assert not answer.usage_counted
+    assert answer.finish_reason == "length"
+
+
+def test_no_end_mark_is_forgiven_when_the_finish_came() -> None:
+    assert read(delta({"content": "a"}), finish("stop")).text == "a"
+
+
+def test_usage_without_details_is_read() -> None:
+    usage = {"prompt_tokens": 5, "completion_tokens": 1, "prompt_tokens_details": None}
+    assert read(finish("stop"), event({"choices": [], "usage": usage})).usage == Usage(5, 0, 1)
+
+
+def test_nothing_counts_after_the_end_mark() -> None:
+    assert read(delta({"content": "a"}), finish("stop"), DONE, b"data: ???\n\n").text == "a"
+
+
+@pytest.mark.parametrize(
+    ("chunk", "kind", "words"),
+    [
+        (b"data: {{{\n\n", EngineGarbled, "no JSON"),
+        (b"data: " + b"[" * 100_000 + b"\n\n", EngineGarbled, "no JSON"),
+        (b"data: 7\n\n", EngineGarbled, "no object"),
+        (event({"id": 1}), EngineGarbled, "no choices"),
+        (event({"choices": [7]}), EngineGarbled, "choice"),
+        (event({"choices": [{"delta": "x"}]}), EngineGarbled, "delta"),
+        (delta({"content": 7}), EngineGarbled, "no text"),
+        (finish("magic"), EngineGarbled, "magic"),
+        (event({"choices": [], "usage": {"prompt_tokens": -1}}), EngineGarbled, "-1"),
+        (event({"choices": [], "usage": {"completion_tokens": "many"}}), EngineGarbled, "many"),
+        (finish("content_filter"), EngineRefused, "filter"),
+        (event({"error": {"message": "too long", "code": 400}}), EngineRefused, "too long"),
+        (event({"error": {"message": "boom", "code": "500"}}), EngineLost, "boom"),
+        (event({"error": {"message": "The request queue is full.", "code": 503}}), Overloaded, "full"),
+        (event({"error": "just words"}), EngineLost, "just words"),
+        (b"data: " + b"x" * (2 << 20), EngineGarbled, "longer"),
+    ],
+)
+def test_bad_events(chunk: bytes, kind: type[EngineError], words: str) -> None:
+    reader = ReplyReader("e1")
+    with pytest.raises(kind, match=words) as caught:
+        reader.feed(chunk)
+    assert caught.value.engine == "e1"
+    assert len(str(caught.value)) < 500
+    assert caught.value.over == (kind is not EngineGarbled)
+
+
+def test_a_stream_that_breaks_off_or_was_aborted_is_lost() -> None:
+    with pytest.raises(EngineLost, match="broke off") as caught:
+        read(delta({"content": "T44"}))
+    assert not caught.value.over
+    with pytest.raises(EngineLost, match="aborted") as caught:
+        read(delta({"content": "T44"}), finish("abort"), DONE)
+    assert caught.value.over
+    with pytest.raises(EngineGarbled, match="finish_reason"):
+        read(delta({"content": "T44"}), DONE)
+
+
+def test_an_endless_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reply, "MAX_REPLY_BYTES", 1000)
+    with pytest.raises(EngineGarbled, match="longer than 1000"):
+        read(*[delta({"content": "a"})] * 100)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_give_an_answer_or_an_engine_error(noise: bytes) -> None:
+    try:
+        read(noise)
+    except EngineError:
+        pass
+    else:
+        raise AssertionError("noise is no answer")
+
+
+json_values: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["delta", "usage", "content"]), inner),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["choices", "usage", "error", "id"]), json_values))
+def test_any_json_gives_an_answer_or_an_engine_error(fields: dict[str, Any]) -> None:
+    with contextlib.suppress(EngineError):
+        read(b"data: " + json.dumps(fields).encode() + b"\n\n", finish("stop"))
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (400, b"The input (27012 tokens) is longer", EngineRefused),
+        (401, b"", EngineRefused),
+        (404, b"no such model", EngineRefused),
+        (408, b"", EngineTooSlow),
+        (429, b"", Overloaded),
+        (500, b"File name too long", EngineLost),
+        (502, b"", EngineLost),
+        (503, b"The request queue is full.", Overloaded),
+        (503, b"starting", EngineNotReady),
+        (504, b"", EngineTooSlow),
+        (302, b"\xff", EngineGarbled),
+    ],
+)
+def test_statuses(status: int, body: bytes, kind: type[EngineError]) -> None:
+    error = error_for_status(status, body * 1, "e1")
+
+    assert type(error) is kind
+    assert str(error).startswith(f"e1: HTTP {status}")
+    assert error.over
