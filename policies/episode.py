@@ -421,9 +421,10 @@ class EpisodePolicy:
             return
         why, self._ask_why = self._ask_why or why, None
         note, self._note_to_model = self._note_to_model, ""
-        scheduled = self._queue
-        if self._out is not None and self._out.planned is not None:
-            scheduled = (self._out.planned, *scheduled)
+        # what the frame cannot show yet counts as scheduled too, or the model would plan it again
+        unseen = [pending.planned for pending in self._effects if pending.sent_at >= percept.requested_at]
+        out = [self._out.planned] if self._out is not None and self._out.planned is not None else []
+        scheduled = (*unseen, *out, *self._queue)
         query = planner.query_text(
             settings.profile, goal=settings.goal, scheduled=self._described(scheduled), note=note
         )

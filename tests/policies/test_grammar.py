@@ -82,7 +82,8 @@ def test_a_reply_without_an_action_is_a_failure(reply: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "step", [Tap(1000, 0), Tap(0, -1), Wait(10.0), Text('a"b'), Text(""), TwoFingers((0, 0, 1, 1), (2, 2, 3, 3))]
+    "step",
+    [Tap(1000, 0), Tap(0, -1), Wait(10.0), Text('a"b'), Text(""), TwoFingers((0, 0, 1, 1), (2, 2, 3, 3))],
 )
 def test_what_the_grammar_cannot_say_is_refused(step: PlanStep) -> None:
     with pytest.raises(ValueError, match=r"outside|cannot say"):
