@@ -55,7 +55,7 @@ def service_for(name: str, handset: Handset, sockets: Mapping[str, Serve]) -> Se
 
 async def _serve_plain(stream: Stream, script: str, handset: Handset) -> None:
     """`exec:` and the old `shell:`: output and errors in one stream of bytes; the exit code is lost."""
-    await _Shell(handset, Input(stream.read), stream.write, stream.write).run(script)
+    await Shell(handset, Input(stream.read), stream.write, stream.write).run(script)
 
 
 async def _serve_framed_shell(stream: Stream, script: str, handset: Handset) -> None:
@@ -72,7 +72,7 @@ async def _serve_framed_shell(stream: Stream, script: str, handset: Handset) -> 
         return write
 
     stdin = Input(FramedInput(stream.read).read)
-    exit_code = await _Shell(handset, stdin, writer(SHELL_STDOUT), writer(SHELL_STDERR)).run(script)
+    exit_code = await Shell(handset, stdin, writer(SHELL_STDOUT), writer(SHELL_STDERR)).run(script)
     await stream.write(encode_shell(SHELL_EXIT, bytes([exit_code & 0xFF])))
 
 
@@ -85,7 +85,7 @@ class _Exit(Exception):
 
 
 @attrs.define(eq=False)
-class _Shell:
+class Shell:
     """Runs command lines, one pipeline after another."""
 
     handset: Handset
