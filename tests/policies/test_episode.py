@@ -1,5 +1,6 @@
 """An episode's decisions: what is asked, joined, verified, executed and given up, on screens made of cells."""
 
+import itertools
 from collections.abc import Callable
 
 import attrs
@@ -133,7 +134,7 @@ def test_a_reply_is_executed_in_order_at_the_pace_of_act_slots() -> None:
         Swipe(72, 128, 648, 1152, 0.2),
         Key(KeyName.BACK),
     ]
-    assert all(b - a >= 0.2 - 1e-9 for a, b in zip(times, times[1:], strict=False))
+    assert all(b - a >= 0.2 - 1e-9 for a, b in itertools.pairwise(times))
 
 
 def test_the_next_chunk_is_asked_for_while_the_present_one_executes_and_follows_it() -> None:
@@ -459,7 +460,7 @@ def test_history_is_told_as_text_and_only_grows() -> None:
         part = driver.request.turns[-1].parts[0]
         prefixes.append(part.text)  # type: ignore[union-attr]
 
-    assert all(later.startswith(earlier) for earlier, later in zip(prefixes, prefixes[1:], strict=False))
+    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(prefixes))
     assert "1. T100,900 -> done" in prefixes[-1]
 
 
