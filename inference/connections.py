@@ -16,6 +16,21 @@ import trio
 KEEPALIVE_SECONDS = 30.0  # servers drop idle connections after 5 s (uvicorn) to minutes; a dropped one is noticed
 
 
+class _Body:
+    """A request's body in one piece. No async generator, which a broken write would leave to the garbage collector."""
+
+    def __init__(self, content: bytes | None) -> None:
+        self._pieces = [content] if content else []
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._pieces:
+            raise StopAsyncIteration
+        return self._pieces.pop()
+
+
 class Connections:
     """Connections to one origin.
 
@@ -62,7 +77,7 @@ class Connections:
                 scheme=self._origin.scheme, host=self._origin.host, port=self._origin.port, target=path.encode()
             ),
             headers=[("Host", self._host), *headers, *([] if body is None else [("Content-Length", str(len(body)))])],
-            content=body,
+            content=_Body(body),
             extensions={"timeout": {"connect": self._connect_seconds}},
         )
         connection = await self._take()

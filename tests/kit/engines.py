@@ -68,9 +68,9 @@ class FakeEngine:
         except (trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError):
             pass  # the client left
         finally:
-            self.connections -= 1
             self._scopes.discard(scope)
             await trio.aclose_forcefully(stream)
+            self.connections -= 1
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
         protocol = h11.Connection(h11.SERVER)
@@ -139,7 +139,7 @@ class FakeEngine:
         stopped = self.running[rid] = trio.Event()
         self.most_running = max(self.most_running, len(self.running))
         try:
-            return await self._act(stream, protocol, behaviour, stopped)
+            return await self._act(stream, protocol, behaviour, rid, stopped)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             await stopped.wait()  # it works on, whether or not somebody listens
             return False
@@ -147,7 +147,7 @@ class FakeEngine:
             self.running.pop(rid, None)
 
     async def _act(
-        self, stream: trio.abc.Stream, protocol: h11.Connection, behaviour: str, stopped: trio.Event
+        self, stream: trio.abc.Stream, protocol: h11.Connection, behaviour: str, rid: str, stopped: trio.Event
     ) -> bool:
         if behaviour.startswith("status:"):
             await self._respond(stream, protocol, int(behaviour[7:]), b'{"error": "said so"}')
@@ -181,10 +181,11 @@ class FakeEngine:
             out = protocol.send(h11.Data(data=piece))
             assert out is not None
             await stream.send_all(out)
-            if stopped.is_set():
+            if stopped.is_set() or piece.endswith(b"[DONE]\n\n"):
                 break
             with trio.move_on_after(1.0 if behaviour == "trickle" else self.token_seconds):
                 await stopped.wait()
+        self.running.pop(rid, None)  # before the client can know that it is done
         if behaviour == "open_end":
             await stream.receive_some(1)  # until the client has had enough
             return False
