@@ -3,6 +3,7 @@
 A probe looks at its own region only: a full-frame template search costs 84 ms, one in a 160-pixel region 1.7 ms.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
@@ -14,6 +15,9 @@ import numpy.typing as npt
 from policies.frame import Frame, Pixels
 from policies.geometry import Box, Region, box_for
 from policies.thumbnail import Thumbnail, thumbnail_for
+
+
+COLOR_SAMPLES = 40_000  # pixels that a color probe looks at: every one of a button, every fifth of a whole screen
 
 
 class Direction(StrEnum):
@@ -47,7 +51,7 @@ class TemplateProbe:
 
 @attrs.frozen
 class ColorProbe:
-    """How much of the region has these colours? The reading is a share, 0 to 1."""
+    """How much of the region has these colours? The reading is a share, 0 to 1, and their middle."""
 
     region: Region
     color: HsvRange
@@ -86,7 +90,7 @@ class Reading:
     hit: bool
     """The value reaches the probe's `hit_at`; for digits: a number was seen."""
     at: tuple[float, float] | None = None
-    """Middle of the match (template) or of the region, as shares of the screen's width and height."""
+    """Middle of the match (template), of the coloured pixels (color) or of the region, as shares of the screen's size."""
 
 
 @attrs.frozen
@@ -172,7 +176,13 @@ def read_probe(perception: Perception, probe: Probe, frame: Frame) -> Reading:
             picture = perception.picture_for(probe.template, probe.template_short_side, min(frame.width, frame.height))
             return _read_template(probe, picture, crop, box, frame)
         case ColorProbe():
-            share = float(np.count_nonzero(_mask(crop, probe.color))) / (box.width * box.height)
+            stride = max(1, math.isqrt(box.width * box.height // COLOR_SAMPLES))
+            mask = _mask(crop[::stride, ::stride], probe.color)
+            rows, columns = np.nonzero(mask)
+            share = float(rows.size) / mask.size
+            if rows.size:
+                x, y = box.left + float(columns.mean()) * stride, box.top + float(rows.mean()) * stride
+                middle = (x / frame.width, y / frame.height)
             return Reading(share, share >= probe.hit_at, middle)
         case BarProbe():
             value = _bar_value(_mask(crop, probe.fill), probe.direction)
