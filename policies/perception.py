@@ -181,8 +181,8 @@ def read_probe(perception: Perception, probe: Probe, frame: Frame) -> Reading:
             rows, columns = np.nonzero(mask)
             share = float(rows.size) / mask.size
             if rows.size:
-                x, y = box.left + float(columns.mean()) * stride, box.top + float(rows.mean()) * stride
-                middle = (x / frame.width, y / frame.height)
+                left, top = float(columns.mean()) * stride, float(rows.mean()) * stride
+                middle = ((box.left + left) / frame.width, (box.top + top) / frame.height)
             return Reading(share, share >= probe.hit_at, middle)
         case BarProbe():
             value = _bar_value(_mask(crop, probe.fill), probe.direction)

@@ -5,7 +5,7 @@ from importlib import metadata
 
 import click
 
-import click as _c
+from actors.cli.engine_rehearsal import rehearse
 from actors.cli.phones import phones
 from actors.cli.scenarios import check, run
 
@@ -21,6 +21,7 @@ def engine() -> None:
     """Inference engines."""
 
 
+engine.add_command(rehearse)
 
 corral.add_command(phones)
 corral.add_command(run)
