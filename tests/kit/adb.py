@@ -75,11 +75,11 @@ class GenuineAdb:
     async def wait_state(self, state: str | None, *addresses: str, seconds: float = 10.0) -> None:
         """Wait until all addresses are in that state (None: not listed)."""
         with trio.fail_after(seconds):
-            async with self.server.client.track_devices() as lists:
-                async for entries in lists:
-                    states = {entry.serial: entry.state for entry in entries}
-                    if all(states.get(address) == state for address in addresses):
-                        return
+            while True:  # adb 29 does not tell its trackers of every change
+                states = {entry.serial: entry.state for entry in await self.server.client.devices()}
+                if all(states.get(address) == state for address in addresses):
+                    return
+                await trio.sleep(0.02)
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import trio
 
+from actors.devices.adb.attach import HEAL_AFTER_SECONDS, attach
 from actors.devices.adb.client import AdbClient
 from actors.devices.adb.device import AdbDeadlines, AdbDevice, open_adb_device
 from actors.devices.adb.errors import (
@@ -254,6 +255,61 @@ async def test_cancelled_gestures_lift_their_finger(adb_binary: Path, tmp_path: 
                 nursery.cancel_scope.cancel()
             await wait_finger(phone, down=False)
         await device.capture()
+
+
+@any_adb
+async def test_an_address_that_was_left_offline_is_healed(adb_binary: Path, tmp_path: Path) -> None:
+    async with simulated_phones([probe_spec()]) as (phone,), genuine_adb(adb_binary, tmp_path) as adb:
+        client = adb.server.client
+        await adb.connect(phone.address)
+        await phone.power_off()
+        await adb.wait_state("offline", phone.address)
+        assert "offline" in await adb.output("devices")
+        await phone.power_on()
+        started = trio.current_time()
+        await attach(client, phone.address, timeout_seconds=20)
+        assert trio.current_time() - started < HEAL_AFTER_SECONDS + 3
+        assert (await run_shell(client, phone.address, "echo well", timeout_seconds=5)).stdout == b"well\n"
+
+
+@any_adb
+async def test_a_new_server_knows_no_phone_until_it_is_connected_again(adb_binary: Path, tmp_path: Path) -> None:
+    async with simulated_phones([probe_spec()]) as (phone,):
+        async with genuine_adb(adb_binary, tmp_path) as adb:
+            await adb.connect(phone.address)
+        async with genuine_adb(adb_binary, tmp_path) as adb:
+            assert await adb.server.client.devices() == ()
+            async with open_adb_device(adb.server.client, phone.address) as device:
+                await device.capture()
+            assert phone.address not in await adb.output("devices")
+
+
+@any_adb
+async def test_captures_go_on_beside_a_gesture_and_may_be_cancelled(adb_binary: Path, tmp_path: Path) -> None:
+    async with (
+        simulated_phones([probe_spec()]) as (phone,),
+        genuine_adb(adb_binary, tmp_path) as adb,
+        open_adb_device(adb.server.client, phone.address) as device,
+    ):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(device.act, Swipe(10, 600, 300, 600, 0.5))
+            await wait_finger(phone, down=True)
+            await device.capture()
+            where = phone.handset.finger
+        assert where is not None
+        await wait_finger(phone, down=False)
+
+        probe_of(phone).draw_seconds = 0.1
+        for _ in range(3):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(device.capture)
+                await wait_drawing(phone)
+                nursery.cancel_scope.cancel()
+        probe_of(phone).draw_seconds = 0.0
+        frame = await device.capture()
+        assert frame.seq == 4
+        assert frame.pixels[7, 11].tolist() == [0, 7, 11]
+        assert device.statistics().captures == 2
 
 
 @any_adb
