@@ -24,9 +24,7 @@ def encoded_frame(screen: Canvas, *, max_side: int = 1280, quality: int = 85) ->
     if scale < 1.0:
         size = (round(width * scale), round(height * scale))
         screen = np.asarray(cv2.resize(screen, size, interpolation=cv2.INTER_AREA), np.uint8)
-    ok, data = cv2.imencode(
-        ".jpg", cv2.cvtColor(screen, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality]
-    )
+    ok, data = cv2.imencode(".jpg", cv2.cvtColor(screen, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality])
     assert ok
     return bytes(data)
 

@@ -58,8 +58,10 @@ class BattleSeen:
 
 def read_battle(picture: Picture) -> BattleSeen:
     """Read everything that a plan needs; what a pop-up covers counts as empty."""
-    dead = picture.has_color(_patch(picture.box(layout.REVIVE_REGION), 0.06, 0.5), layout.REVIVE_COLOR)
-    popup = None if dead else _popup_on(picture)
+    popup = _popup_on(picture)
+    # Death closes every pop-up, and the rim of one that is open looks like the revive button.
+    revive = _patch(picture.box(layout.REVIVE_REGION), 0.06, 0.5)
+    dead = popup is None and picture.has_color(revive, layout.REVIVE_COLOR)
     enemies = tuple(_enemy_at(picture, slot, popup) for slot in range(SLOTS))
     waits = {
         element: _cooldown_on(picture, layout.cooldown_region(layout.skill_region(element)), WASTED_COOLDOWN_SECONDS)

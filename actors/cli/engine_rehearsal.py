@@ -1,0 +1,87 @@
+"""`corral engine rehearse`: an engine without a model, for demos, rehearsals of bad days and tests."""
+
+import sys
+from typing import NoReturn
+
+import click
+import trio
+
+from actors.rehearsal.engine.latency import LatencyModel
+from actors.rehearsal.engine.options import RehearsalOptions, problems_in
+from actors.rehearsal.engine.serve import PortUnavailable, run_engine
+from runtime.secret import SecretMissing, secret_from_environment
+from runtime.telemetry import configure
+
+EXIT_USAGE = 2
+
+
+def _seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000.0
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=0, show_default=True, type=int, help="Port; 0 lets the system choose.")
+@click.option("--model", default="rehearsal-7b", show_default=True, help="Served name; starts with `rehearsal-`.")
+@click.option("--ttft-ms", type=float, help="Time to the first token; without it, the published curve.")
+@click.option("--tpot-ms", type=float, help="Time per further token; without it, the published curve.")
+@click.option("--latency-ms", type=float, help="Every answer takes exactly this, whatever its length.")
+@click.option("--slots", default=64, show_default=True, type=int, help="Requests that run at once.")
+@click.option("--max-queued", default=1024, show_default=True, type=int, help="Requests that may wait; then 503.")
+@click.option("--context-length", default=32768, show_default=True, type=int, help="Longest prompt, in tokens.")
+@click.option("--fail-rate", default=0.0, type=float, help="Share of completions that fail with a 500.")
+@click.option("--garbage-rate", default=0.0, type=float, help="Share of completions that are no plan.")
+@click.option("--kill-after", type=int, help="Die in the middle of the n-th completion.")
+@click.option("--blind", is_flag=True, help="Answer a valid random plan without looking.")
+@click.option("--seed", default=0, show_default=True, type=int, help="Of failures, garbage and blind plans.")
+@click.option("--api-key-env", help="Environment variable with the key that clients must send.")
+def rehearse(
+    host: str,
+    port: int,
+    model: str,
+    ttft_ms: float | None,
+    tpot_ms: float | None,
+    latency_ms: float | None,
+    slots: int,
+    max_queued: int,
+    context_length: int,
+    fail_rate: float,
+    garbage_rate: float,
+    kill_after: int | None,
+    blind: bool,
+    seed: int,
+    api_key_env: str | None,
+) -> None:
+    """Run an engine that plays the bundled apps from their pictures, with a model's latency but without a model.
+
+    When it listens, it prints one line: {"ready": true, "url": "http://..."}. SIGTERM lets running answers end.
+    """
+    options = RehearsalOptions(
+        host=host,
+        port=port,
+        model=model,
+        latency=LatencyModel(_seconds(ttft_ms), _seconds(tpot_ms), _seconds(latency_ms)),
+        slots=slots,
+        max_queued=max_queued,
+        context_length=context_length,
+        fail_rate=fail_rate,
+        garbage_rate=garbage_rate,
+        kill_after=kill_after,
+        blind=blind,
+        seed=seed,
+        api_key_env=api_key_env,
+    )
+    configure(json=True)
+    problems = problems_in(options)
+    if problems:
+        _refuse("; ".join(problems))
+    try:
+        key = None if api_key_env is None else secret_from_environment(api_key_env)
+        trio.run(run_engine, options, key)
+    except (SecretMissing, PortUnavailable) as error:
+        _refuse(str(error))
+
+
+def _refuse(why: str) -> NoReturn:
+    click.echo(f"corral engine rehearse: {why}", err=True)
+    sys.exit(EXIT_USAGE)
