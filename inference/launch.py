@@ -15,11 +15,13 @@ import trio
 from inference import lifeline
 from inference.errors import EngineLost, EngineNotReady
 from runtime.nursery import open_bare_nursery
-from runtime.telemetry import emit
+from runtime.telemetry import counter, emit
 
 LOG_TAIL_BYTES = 2000  # of the log that an error repeats: a traceback's last lines
 MAX_LINE_BYTES = 64 << 10
 PROBE_EVERY_SECONDS = 0.25
+
+_LOG_LOST = counter("inference_engine_log_lost_lines_total", "Lines of engines that their log did not take.")
 
 
 @attrs.frozen
@@ -85,7 +87,7 @@ async def open_engine_process(plan: LaunchPlan) -> AsyncIterator[EngineProcess]:
         EngineLost: it could not be started, or ended before it was ready; the end of its log is in the text.
     """
     plan.log_path.parent.mkdir(parents=True, exist_ok=True)
-    with plan.log_path.open("ab") as log:
+    with plan.log_path.open("ab", buffering=0) as log:
         leader, lifeline_fd = _spawn(plan, log)
         with closing(_Lifeline(lifeline_fd)) as thread_of_life:
             assert leader.stdout is not None
@@ -124,6 +126,11 @@ class _Lifeline:
 class _Found:
     url: str | None = None
     event: trio.Event = attrs.field(factory=trio.Event)
+
+    def take(self, url: str | None) -> None:
+        if url is not None:
+            self.url = url
+            self.event.set()
 
 
 def _spawn(plan: LaunchPlan, log: IO[bytes]) -> tuple["subprocess.Popen[bytes]", int]:
@@ -197,19 +204,26 @@ async def _copy_output(
 ) -> None:
     """Drain the pipe into the log, so that the engine never blocks on it, and look for the ready line."""
     pending = b""
-    with suppress(trio.ClosedResourceError):
+    try:
         async for chunk in output:
-            log.write(chunk)
-            log.flush()
-            if isinstance(ready, ReadyProbe) or found.url is not None:
-                continue
             *lines, pending = (pending + chunk).split(b"\n")
-            pending = pending[-MAX_LINE_BYTES:]
             for line in lines:
-                url = ready.url_in(line.decode("utf-8", "replace").strip())
-                if url is not None and found.url is None:
-                    found.url = url
-                    found.event.set()
+                _write_log(log, line + b"\n")  # whole lines, as standard error goes to the same file
+                if isinstance(ready, ReadyLine) and found.url is None:
+                    found.take(ready.url_in(line.decode("utf-8", "replace").strip()))
+            if len(pending) > MAX_LINE_BYTES:
+                _write_log(log, pending)
+                pending = b""
+    finally:
+        _write_log(log, pending)
+
+
+def _write_log(log: IO[bytes], content: bytes) -> None:
+    try:
+        log.write(content)
+        log.flush()
+    except OSError:  # a full disk must not end an engine; what it said is lost, and that is counted
+        _LOG_LOST.inc()
 
 
 async def _reap(leader: "subprocess.Popen[bytes]", process: EngineProcess, exited: trio.Event) -> None:

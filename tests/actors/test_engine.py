@@ -161,3 +161,28 @@ async def test_over_real_sockets(tmp_path: Path) -> None:
                 await ask(pool)
             assert (await ask(pool)).why == "sticky"
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.slow
+async def test_a_rehearsal_engine_dies_in_the_middle_and_nobody_notices_but_the_ledger(tmp_path: Path) -> None:
+    def config(number: int, *args: str) -> EngineConfig:
+        launch = LaunchConfig(args=("--blind", "--latency-ms", "20", *args), stop_grace_seconds=3.0, start_seconds=60.0)
+        return EngineConfig(EngineId(f"e{number}"), launch=launch, model="rehearsal-7b")
+
+    async with open_pool() as pool, open_supervisor("s", draw=lambda: 0.0) as supervisor:
+        for number, args in enumerate([("--kill-after", "4"), ()]):
+            await supervisor.start_child(engine_spec_for(config(number, *args), pool, tmp_path))
+        completions = []
+        for step in range(12):
+            message = Message("user", (TextPart(f"Goal: {step}"),))
+            prompt = Prompt(f"r{step}", TenantId("t"), f"episode-{step % 4}", (message,), max_tokens=64)
+            completions.append(await pool(prompt, deadline=trio.current_time() + 20))
+        whys = [completion.why for completion in completions]
+        assert whys.count("born") == 4
+        assert whys.count("spilled") == 1
+        assert all(completion.text for completion in completions)
+        with trio.fail_after(60):
+            while supervisor.statistics().child("engine-e0").starts < 2:  # noqa: ASYNC110
+                await trio.sleep(0.02)
+        assert supervisor.statistics().child("engine-e1").starts == 1
+    assert pool.statistics().retried == 1
