@@ -62,11 +62,11 @@ def totals_for(rows: Sequence[PhoneStatus], pool: PoolStatistics, seconds: float
     """One line below the table."""
     playing = sum(row.state == "playing" and not row.outcome for row in rows)
     steps = sum(row.step for row in rows)
-    engines = "  ".join(
-        f"{engine.id} {engine.in_flight} in flight, {engine.homed} homed" for engine in pool.engines
-    )
+    engines = "  ".join(f"{engine.id} {engine.in_flight} in flight, {engine.homed} homed" for engine in pool.engines)
     pace = f"{steps / seconds:.1f}/s" if seconds > 0 else "-"
-    return Text(f"{seconds:4.0f} s   {playing} playing   {steps} steps ({pace})   {pool.completed} plans   {engines or 'no engine'}")
+    return Text(
+        f"{seconds:4.0f} s   {playing} playing   {steps} steps ({pace})   {pool.completed} plans   {engines or 'no engine'}"
+    )
 
 
 def render(rows: Sequence[PhoneStatus], pool: PoolStatistics, seconds: float, title: str) -> Group:

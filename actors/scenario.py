@@ -74,8 +74,6 @@ class PlannerConfig:
     max_age_seconds: float = attrs.field(default=2.0, metadata={"above": 0})
     timeout_seconds: float = attrs.field(default=10.0, metadata={"above": 0})
     """A plan that takes longer is given up and aborted."""
-    needed_wait_seconds: float = attrs.field(default=0.0, metadata={"min": 0})
-    """Of each planned wait, what the goal needs; a longer one counts as stall."""
     effect: EffectSettings = attrs.field(factory=EffectSettings)
 
 
@@ -92,6 +90,8 @@ class AppConfig:
     goal_reached: Reading | None = None
     """The goal counts as reached when this reads (a probe: hits)."""
     criteria: Criteria = attrs.field(factory=Criteria)
+    needed_wait_seconds: float = attrs.field(default=0.0, metadata={"min": 0})
+    """Of each planned wait, what the game itself needs (a cooldown, an animation); the rest of it counts as stall."""
     limits: Limits | None = None
     """Instead of the scenario's."""
     planner: PlannerConfig | None = None
@@ -289,5 +289,5 @@ def episode_settings_for(
         effect=planner.effect,
         limits=app.limits or scenario.limits,
         criteria=app.criteria,
-        needed_wait_seconds=planner.needed_wait_seconds,
+        needed_wait_seconds=app.needed_wait_seconds,
     )

@@ -102,6 +102,8 @@ class EpisodeSession:
         sink: Where steps go.
         draw: The episode's chance, one number in [0, 1) a step.
         restart_app: Stops and starts the app on a device.
+        follow_log: False leaves logcat alone, so that crashes are not seen.
+        in_thread: False encodes pictures in the session's own task (see `PictureStore`).
     """
 
     def __init__(
@@ -114,6 +116,8 @@ class EpisodeSession:
         sink: StepSink,
         draw: Callable[[], float],
         restart_app: "RestartApp",
+        in_thread: bool = True,
+        follow_log: bool = True,
     ) -> None:
         self.spec = spec
         self.policy = policy
@@ -124,9 +128,13 @@ class EpisodeSession:
         self._sink = sink
         self._draw = draw
         self._restart_app = restart_app
+        self._follow_log = follow_log and spec.app.criteria.no_crash
         profile = spec.settings.profile
         self._pictures = PictureStore(
-            max_side=profile.max_side, quality=profile.jpeg_quality, keep=profile.rebase_steps + 2
+            max_side=profile.max_side,
+            quality=profile.jpeg_quality,
+            keep=profile.rebase_steps + 2,
+            in_thread=in_thread,
         )
         self._frames = Mailbox[Frame](1, Overflow.DROP_OLDEST)
         self._readings = Readings()
@@ -158,9 +166,7 @@ class EpisodeSession:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._run_captures, device)
             app = self.spec.app
-            for task in tasks_for(
-                device, self._readings, app.score, app.goal_reached, follow_log=app.criteria.no_crash
-            ):
+            for task in tasks_for(device, self._readings, app.score, app.goal_reached, follow_log=self._follow_log):
                 nursery.start_soon(self._guarded, task)
             try:
                 self.end = await self._run_steps(device, nursery)
