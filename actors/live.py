@@ -64,9 +64,8 @@ def totals_for(rows: Sequence[PhoneStatus], pool: PoolStatistics, seconds: float
     steps = sum(row.step for row in rows)
     engines = "  ".join(f"{engine.id} {engine.in_flight} in flight, {engine.homed} homed" for engine in pool.engines)
     pace = f"{steps / seconds:.1f}/s" if seconds > 0 else "-"
-    return Text(
-        f"{seconds:4.0f} s   {playing} playing   {steps} steps ({pace})   {pool.completed} plans   {engines or 'no engine'}"
-    )
+    head = f"{seconds:4.0f} s   {playing} playing   {steps} steps ({pace})   {pool.completed} plans"
+    return Text(f"{head}   {engines or 'no engine'}")
 
 
 def render(rows: Sequence[PhoneStatus], pool: PoolStatistics, seconds: float, title: str) -> Group:
