@@ -5,6 +5,7 @@
 
 import math
 import re
+from contextlib import suppress
 from enum import Enum
 
 import trio
@@ -17,6 +18,7 @@ from actors.devices.base import DeviceError
 HEAL_AFTER_SECONDS = 1.0  # offline for longer than a handshake on a slow line: disconnect and connect heal it
 AUTHORIZE_SECONDS = 3.0  # a phone that takes our key at once is `unauthorized` for the blink before it
 RECONNECT_SECONDS = 0.5  # a phone that refuses or is not up yet; without a pause we would hammer it
+DETACH_SECONDS = 2.0
 REVIEW_SECONDS = 0.2  # how often adb is asked and the time looked at; most changes of state wake us at once
 _NETWORK_ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
 
@@ -63,6 +65,8 @@ def decide(state: str | None, *, seconds_in_state: float, network: bool, connect
 async def attach(client: AdbClient, address: str, *, timeout_seconds: float) -> bool:
     """Return once adb lists `address` as `device`.
 
+    When it fails or is cancelled, an address that was connected here is disconnected again.
+
     Returns:
         True when we connected it ourselves, so that we may also disconnect it.
 
@@ -73,9 +77,17 @@ async def attach(client: AdbClient, address: str, *, timeout_seconds: float) -> 
         AdbServerLost: (or `AdbServerUnresponsive`) the server is the trouble.
     """
     attempt = _Attempt(client, address)
-    with trio.move_on_after(timeout_seconds):
-        await attempt.run()
-        return attempt.connected
+    attached = False
+    try:
+        with trio.move_on_after(timeout_seconds):
+            await attempt.run()
+            attached = True
+            return attempt.connected
+    finally:
+        if attempt.connected and not attached:
+            # left there, adb would keep knocking at a phone that is not ours to use
+            with trio.CancelScope(shield=True), suppress(DeviceError):
+                await client.disconnect(address, timeout_seconds=DETACH_SECONDS)
     if attempt.state is None:
         raise DeviceNotFound(f"adb listed no such phone within {timeout_seconds:g} s", phone=address)
     raise DeviceOffline(f"still {attempt.state!r} after {timeout_seconds:g} s", phone=address)

@@ -232,12 +232,14 @@ async def test_unauthorized_and_silent_phones(adb_binary: Path, tmp_path: Path) 
         with pytest.raises(DeviceUnauthorized, match="accept this host's key"):
             async with open_adb_device(client, never.address):
                 pytest.fail("an unauthorized phone was opened")
+        assert await client.devices() == ()
         mute.freeze()
         started = trio.current_time()
         with pytest.raises(DeviceLost):
             async with open_adb_device(client, mute.address, deadlines=AdbDeadlines(attach=2.0)):
                 pytest.fail("a silent phone was opened")
         assert trio.current_time() - started < 5.0
+        assert await client.devices() == ()
 
 
 @any_adb
