@@ -9,6 +9,16 @@ from enum import StrEnum
 
 import attrs
 
+from inference.errors import (
+    EngineError,
+    EngineGarbled,
+    EngineLost,
+    EngineNotReady,
+    EngineRefused,
+    EngineTooSlow,
+    Overloaded,
+)
+
 FAILURES_TO_OPEN = 3  # one failure may be a race with a closing connection, two a restart
 COOLDOWN_SECONDS = 5.0
 MAX_COOLDOWN_SECONDS = 60.0  # a repaired engine is found again within a minute
@@ -108,3 +118,41 @@ class CircuitBreaker:
     def _close(self) -> None:
         self.opened_at = None
         self.openings = self.request_failures = self.probe_failures = 0
+
+
+def outcome_for(error: EngineError, seconds: float, silent_seconds: float) -> Outcome:
+    """What a failed request says about the engine's health.
+
+    Args:
+        error: how it failed.
+        seconds: how long the request was at the engine.
+        silent_seconds: a deadline that passed sooner says nothing: it may just have been tight.
+    """
+    match error:
+        case EngineRefused():
+            return Outcome.OK  # it read the request, and answered
+        case Overloaded():
+            return Outcome.NEUTRAL
+        case EngineTooSlow():
+            return Outcome.FAILED if seconds >= silent_seconds else Outcome.NEUTRAL
+        case EngineLost() | EngineNotReady() | EngineGarbled():
+            return Outcome.FAILED
+    return Outcome.NEUTRAL
+
+
+def label_for(error: EngineError) -> str:
+    """The word for how a request failed, as a metric's label."""
+    match error:
+        case EngineNotReady():
+            return "not_ready"
+        case EngineLost():
+            return "lost"
+        case EngineTooSlow():
+            return "too_slow"
+        case EngineRefused():
+            return "refused"
+        case EngineGarbled():
+            return "garbled"
+        case Overloaded():
+            return "overloaded"
+    return "failed"

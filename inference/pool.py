@@ -11,21 +11,19 @@ import attrs
 import httpcore
 import trio
 
-from inference.client import ClientStatistics, EngineClient, EngineLoad
+from inference.client import EngineClient
 from inference.config import EngineConfig
 from inference.errors import (
     EngineError,
-    EngineGarbled,
     EngineLost,
     EngineNotReady,
-    EngineRefused,
-    EngineTooSlow,
     Overloaded,
 )
-from inference.health import CircuitBreaker, CircuitState, Outcome
+from inference.health import CircuitState, Outcome, label_for, outcome_for
 from inference.homing import Candidate, Homing, Placement
 from inference.messages import Completion, Prompt
-from inference.slots import EngineSlots, SlotsClosed
+from inference.seat import EngineStatistics, Seat
+from inference.slots import SlotsClosed
 from inference.wire import ImageUrls
 from runtime.ids import EngineId
 from runtime.nursery import open_bare_nursery
@@ -45,23 +43,6 @@ _OUTPUT_TOKENS = counter("inference_output_tokens_total", "Tokens of answers.", 
 
 
 @attrs.frozen
-class EngineStatistics:
-    """One engine as the pool sees it now."""
-
-    id: EngineId
-    url: str
-    circuit: CircuitState
-    draining: bool
-    in_flight: int
-    waiting: int
-    homed: int
-    """Routing keys whose home it is."""
-    load: EngineLoad
-    """What the engine itself said at the last probe."""
-    client: ClientStatistics
-
-
-@attrs.frozen
 class PoolStatistics:
     """Counts since the pool was opened."""
 
@@ -76,31 +57,13 @@ class PoolStatistics:
     engines: tuple[EngineStatistics, ...]
 
 
-class _Seat:
-    """One registered engine."""
-
-    def __init__(self, config: EngineConfig, client: EngineClient) -> None:
-        self.config = config
-        self.client = client
-        self.breaker = CircuitBreaker()
-        self.slots = EngineSlots(config.id, config.max_in_flight, config.max_waiting)
-        self.load = EngineLoad()
-        self.draining = False
-        self.answered = trio.Event()  # a probe of it was answered
-        self.probing = trio.CancelScope()
-        self.calls: set[trio.CancelScope] = set()  # of the requests that are out
-
-    def is_available(self, now: float) -> bool:
-        return not self.draining and not self.breaker.is_open(now)
-
-
 class EnginePool:
     """Made by `open_pool` alone. An instance is a `Complete`."""
 
     def __init__(self, nursery: trio.Nursery, network: Callable[[], httpcore.AsyncNetworkBackend | None]) -> None:
         self._nursery = nursery
         self._network = network
-        self._seats: dict[EngineId, _Seat] = {}
+        self._seats: dict[EngineId, Seat] = {}
         self._homing = Homing()
         self._image_urls = ImageUrls()
         self._completed = self._failed = self._overloaded = self._retried = 0
@@ -129,7 +92,7 @@ class EnginePool:
             network=self._network(),
         )
         before = self._seats.get(config.id)
-        seat = self._seats[config.id] = _Seat(config, client)
+        seat = self._seats[config.id] = Seat(config, client)
         if before is not None:
             before.draining = True
             self._nursery.start_soon(self._retire, before, 0.0)
@@ -157,7 +120,7 @@ class EnginePool:
             if self._seats.get(engine) is seat:
                 del self._seats[engine]
 
-    async def _retire(self, seat: _Seat, grace_seconds: float) -> None:
+    async def _retire(self, seat: Seat, grace_seconds: float) -> None:
         seat.slots.evict()
         try:
             with trio.move_on_after(grace_seconds):
@@ -170,7 +133,7 @@ class EnginePool:
             with trio.CancelScope(shield=True):  # closing a socket does not wait for the other side
                 await seat.client.aclose()
 
-    async def _probe_for_ever(self, seat: _Seat) -> None:
+    async def _probe_for_ever(self, seat: Seat) -> None:
         with bind(engine=seat.config.id), seat.probing:
             while True:
                 try:
@@ -183,7 +146,7 @@ class EnginePool:
                     self._observe(seat, lambda now: seat.breaker.observe_probe(Outcome.OK, now))
                 await trio.sleep(seat.config.probe_every_seconds)
 
-    def _observe(self, seat: _Seat, observe: Callable[[float], None]) -> None:
+    def _observe(self, seat: Seat, observe: Callable[[float], None]) -> None:
         now = trio.current_time()
         before = seat.breaker.state(now)
         observe(now)
@@ -252,7 +215,7 @@ class EnginePool:
             raise EngineLost("it was drained, and the request with it", engine=seat.config.id, over=False)
         except EngineError as error:
             outcome = outcome_for(error, trio.current_time() - sent_at, seat.config.silent_seconds)
-            label = _label(error)
+            label = label_for(error)
             raise
         finally:
             seat.calls.discard(call)
@@ -261,7 +224,7 @@ class EnginePool:
             self._observe(seat, lambda now: seat.breaker.observe(ended, now, trial=trial))
             seat.slots.release()
 
-    async def _admit(self, key: str, deadline: float, avoid: tuple[EngineId, ...]) -> tuple[_Seat, Placement]:
+    async def _admit(self, key: str, deadline: float, avoid: tuple[EngineId, ...]) -> tuple[Seat, Placement]:
         while True:
             now = trio.current_time()
             candidates = [Candidate(one.config.id, one.is_available(now)) for one in self._seats.values()]
@@ -301,7 +264,7 @@ class EnginePool:
         )
         return f"no engine can take the request: {states}"
 
-    def _seat(self, engine: EngineId) -> _Seat:
+    def _seat(self, engine: EngineId) -> Seat:
         try:
             return self._seats[engine]
         except KeyError:
@@ -332,43 +295,6 @@ class EnginePool:
                 for engine, seat in self._seats.items()
             ),
         )
-
-
-def outcome_for(error: EngineError, seconds: float, silent_seconds: float) -> Outcome:
-    """What a failed request says about the engine's health.
-
-    Args:
-        error: how it failed.
-        seconds: how long the request was at the engine.
-        silent_seconds: a deadline that passed sooner says nothing: it may just have been tight.
-    """
-    match error:
-        case EngineRefused():
-            return Outcome.OK  # it read the request, and answered
-        case Overloaded():
-            return Outcome.NEUTRAL
-        case EngineTooSlow():
-            return Outcome.FAILED if seconds >= silent_seconds else Outcome.NEUTRAL
-        case EngineLost() | EngineNotReady() | EngineGarbled():
-            return Outcome.FAILED
-    return Outcome.NEUTRAL
-
-
-def _label(error: EngineError) -> str:
-    match error:
-        case EngineNotReady():
-            return "not_ready"
-        case EngineLost():
-            return "lost"
-        case EngineTooSlow():
-            return "too_slow"
-        case EngineRefused():
-            return "refused"
-        case EngineGarbled():
-            return "garbled"
-        case Overloaded():
-            return "overloaded"
-    return "failed"
 
 
 @asynccontextmanager

@@ -7,7 +7,6 @@ are halted last first, and each one that becomes ready opens the next gate.
 """
 
 import random
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from enum import StrEnum
@@ -28,8 +27,9 @@ from runtime.child import (
     SupervisorStatistics,
 )
 from runtime.incarnation import Ending, Incarnation
-from runtime.lifecycle import State, advance
+from runtime.lifecycle import State
 from runtime.restart import Failure, GiveUp, RestartKind, decide
+from runtime.roster import Child
 from runtime.telemetry import bind, counter, emit
 
 _RESTARTS = counter("runtime_child_restarts_total", "Children started again.", ["cause"])
@@ -44,53 +44,6 @@ class Strategy(StrEnum):
     """It and all that were added after it: each child needs those before it (link, capture, planner)."""
 
 
-class _Child:
-    """A child and its present life; only the supervisor touches it."""
-
-    def __init__(self, spec: ChildSpec, *, gate_open: bool) -> None:
-        self.spec = spec
-        self.state = State.STARTING
-        self.wanted = True
-        self.gate_open = gate_open
-        self.life: Incarnation | None = None
-        self.settled = trio.Event()  # became ready once, or never will
-        self.first_value: Any = None
-        self.was_ready = False
-        self.gone = trio.Event()  # its keeper has ended
-        self.history: deque[Failure] = deque(maxlen=max(64, spec.intensity.max_restarts + 2))
-        self.starts = self.restarts = self.cancels = 0
-        self.last_error: Exception | None = None
-        self.last_error_at: float | None = None
-        self._changed = trio.Event()
-
-    def move(self, to: State) -> None:
-        if self.state is not to:
-            self.state = advance(self.state, to)
-
-    def is_unwanted(self) -> bool:
-        return not self.wanted
-
-    def wake(self) -> None:
-        self._changed.set()
-        self._changed = trio.Event()
-
-    async def wait_changed(self) -> None:
-        await self._changed.wait()
-
-    def statistics(self) -> ChildStatistics:
-        running = self.life is not None and self.state is State.RUNNING
-        return ChildStatistics(
-            name=self.spec.name,
-            state=self.state,
-            starts=self.starts,
-            restarts=self.restarts,
-            cancels=self.cancels,
-            last_error=None if self.last_error is None else f"{type(self.last_error).__name__}: {self.last_error}",
-            last_error_at=self.last_error_at,
-            ready_since=self.life.ready_at if running and self.life is not None else None,
-        )
-
-
 class Supervisor:
     """Made by `open_supervisor` alone."""
 
@@ -100,7 +53,7 @@ class Supervisor:
         self.gave_up: SupervisorGaveUp | None = None
         self._nursery = nursery
         self._draw = draw
-        self._children: list[_Child] = []
+        self._children: list[Child] = []
         self._draining = False
         self._changed = trio.Event()
         self._starts = self._restarts = 0
@@ -191,18 +144,18 @@ class Supervisor:
 
     # The life of a child
 
-    def _add(self, spec: ChildSpec) -> _Child:
+    def _add(self, spec: ChildSpec) -> Child:
         if self._draining:
             raise SupervisorClosed(f"supervisor {self.name} drains and starts no child {spec.name}")
         if any(child.spec.name == spec.name for child in self._children):
             raise ChildExists(f"supervisor {self.name} has a child of that name", child=spec.name)
-        child = _Child(spec, gate_open=self.strategy is Strategy.ONE_FOR_ONE)
+        child = Child(spec, gate_open=self.strategy is Strategy.ONE_FOR_ONE)
         self._children.append(child)
         self._open_gates()
         self._nursery.start_soon(self._keep, child, name=f"{self.name}/{spec.name}")
         return child
 
-    async def _keep(self, child: _Child) -> None:
+    async def _keep(self, child: Child) -> None:
         with bind(actor=child.spec.name):
             try:
                 while await self._wait_turn(child):
@@ -213,13 +166,13 @@ class Supervisor:
                 self._bury(child)
         self._open_gates()
 
-    async def _wait_turn(self, child: _Child) -> bool:
+    async def _wait_turn(self, child: Child) -> bool:
         """True when it is to run now, False when never again."""
         while child.wanted and not (child.gate_open and child.state is not State.QUARANTINED):
             await child.wait_changed()
         return child.wanted
 
-    async def _live(self, child: _Child) -> Ending:
+    async def _live(self, child: Child) -> Ending:
         child.move(State.STARTING)
         life = child.life = Incarnation(child.spec, child.starts)
         child.starts += 1
@@ -254,7 +207,7 @@ class Supervisor:
         self._notify()
         return ending
 
-    async def _follow_up(self, child: _Child, ending: Ending) -> bool:
+    async def _follow_up(self, child: Child, ending: Ending) -> bool:
         """Do what an end calls for; False when the child shall not run again."""
         if child.is_unwanted():
             return False
@@ -286,7 +239,7 @@ class Supervisor:
             )
         return True
 
-    async def _give_up(self, child: _Child, reason: str) -> bool:
+    async def _give_up(self, child: Child, reason: str) -> bool:
         if child.spec.on_give_up is OnGiveUp.QUARANTINE:
             child.move(State.QUARANTINED)
             child.settled.set()
@@ -300,7 +253,7 @@ class Supervisor:
         await self.drain()
         raise self.gave_up
 
-    def _bury(self, child: _Child) -> None:
+    def _bury(self, child: Child) -> None:
         if child.state in {State.STARTING, State.RUNNING, State.DRAINING}:
             child.move(State.STOPPED)
         child.settled.set()
@@ -311,7 +264,7 @@ class Supervisor:
 
     # Order among children
 
-    async def _halt(self, child: _Child) -> None:
+    async def _halt(self, child: Child) -> None:
         life = child.life
         if life is None:
             return
@@ -319,7 +272,7 @@ class Supervisor:
             child.move(State.DRAINING)
         await life.halt()
 
-    async def _hold_followers(self, child: _Child) -> None:
+    async def _hold_followers(self, child: Child) -> None:
         if self.strategy is not Strategy.REST_FOR_ONE:
             return
         followers = self._children[self._children.index(child) + 1 :]
@@ -340,7 +293,7 @@ class Supervisor:
             if child.state is not State.RUNNING and not child.gone.is_set():
                 return
 
-    def _is_at_rest(self, child: _Child) -> bool:
+    def _is_at_rest(self, child: Child) -> bool:
         if child.gone.is_set() or child.state is State.QUARANTINED:
             return True
         if child.life is not None or self.strategy is not Strategy.REST_FOR_ONE:
@@ -348,7 +301,7 @@ class Supervisor:
         before = self._children[: self._children.index(child)]
         return any(other.state is State.QUARANTINED for other in before)
 
-    def _find(self, name: str) -> _Child:
+    def _find(self, name: str) -> Child:
         for child in self._children:
             if child.spec.name == name:
                 return child

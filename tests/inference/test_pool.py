@@ -20,9 +20,9 @@ from inference.errors import (
     EngineTooSlow,
     Overloaded,
 )
-from inference.health import CircuitState, Outcome
+from inference.health import CircuitState, Outcome, outcome_for
 from inference.messages import Complete, Completion, Message, Prompt, TextPart
-from inference.pool import EnginePool, open_pool, outcome_for
+from inference.pool import EnginePool, open_pool
 from runtime.ids import EngineId, TenantId
 from tests.kit.engines import FakeEngine, open_network
 
