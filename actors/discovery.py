@@ -8,6 +8,7 @@ import trio
 from actors.devices.adb.client import AdbClient
 from actors.devices.adb.device import open_adb_device
 from actors.devices.base import DeviceError
+from actors.scenario import BotKind
 from runtime.ids import PhoneId, slug_for
 from runtime.telemetry import emit
 
@@ -22,6 +23,7 @@ class FoundPhone:
     """`ro.serialno`; the address's slug where the phone could not be asked yet."""
     address: str
     app: str
+    bot: BotKind = BotKind.PLANNED
     aliases: tuple[str, ...] = ()
     """Other addresses of the same phone, which are not used."""
     error: str | None = None

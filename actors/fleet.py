@@ -22,7 +22,7 @@ from actors.phone import PhoneJob, draw_from, run_phone, start_app
 from actors.recorder import Recorder
 from actors.results.record import VERSION, Header
 from actors.results.summary import EpisodeSummary, summary_for
-from actors.scenario import AdbPhones, Scenario, SimulatedPhones, episode_settings_for
+from actors.scenario import AdbPhones, BotKind, Scenario, SimulatedPhones, episode_settings_for
 from actors.session import EpisodeSession, EpisodeSpec
 from actors.simulated import SimulatedGroup, free_ports
 from inference.errors import EngineError
@@ -120,6 +120,7 @@ class Fleet:
             episode=spec.episode,
             app=spec.app_name,
             seed=spec.seed,
+            bot=spec.bot.value,
             outcome=end.outcome,
             reason=end.reason,
             score=session.policy.score,
@@ -158,7 +159,7 @@ async def open_fleet(
         await _start_engines(supervisor, scenario, pool, logs)
         wanted = [phone for group in groups for phone in group.phones]
         wanted += [
-            FoundPhone(PhoneId(slug_for(address)), address, group.app)
+            FoundPhone(PhoneId(slug_for(address)), address, group.app, group.bot)
             for group in scenario.phones
             if isinstance(group, AdbPhones)
             for address in group.addresses
@@ -197,7 +198,10 @@ def _groups_for(scenario: Scenario) -> list[SimulatedGroup]:
         if not isinstance(config, SimulatedPhones):
             continue
         base = free_ports(config.count) if port is None else free_ports(config.count, start=port)
-        groups.append(SimulatedGroup(config, seed, base, number, f"phones-{index}"))
+        first_seed = config.seed if config.seed is not None else seed
+        groups.append(SimulatedGroup(config, first_seed, base, number, f"phones-{index}"))
+        if config.seed is not None:
+            seed -= config.count  # the group counts from a seed of its own
         seed, port, number = seed + config.count, base + config.count, number + config.count
     return groups
 
@@ -261,6 +265,7 @@ def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], link: Link) -> list
                 settings=settings,
                 capture=scenario.capture,
                 plan_timeout_seconds=planner.timeout_seconds,
+                bot=found.bot,
             )
             sessions.append(_session_for(fleet, spec, app_assets))
         jobs.append(
@@ -279,7 +284,7 @@ def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], link: Link) -> list
 
 
 def _session_for(fleet: Fleet, spec: EpisodeSpec, assets: AppAssets) -> EpisodeSession:
-    is_random = fleet.scenario.random_taps
+    is_random = spec.bot is BotKind.RANDOM
     policy = RandomPolicy(spec.settings, spec.episode) if is_random else EpisodePolicy(spec.settings, spec.episode)
     header = Header(
         version=VERSION,

@@ -58,7 +58,6 @@ def make_folder(out: Path, run_id: str, scenario: Scenario, source: bytes) -> Pa
         "started_at": round(time.time(), 3),
         "seed": scenario.seed,
         "tenant": scenario.tenant,
-        "random_taps": scenario.random_taps,
         "goals": {name: app.goal for name, app in scenario.apps.items()},
         "criteria": {name: attrs.asdict(app.criteria) for name, app in scenario.apps.items()},
         "corral": metadata.version("corral"),

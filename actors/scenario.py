@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 import attrs
@@ -98,12 +99,24 @@ class AppConfig:
     """Instead of the scenario's."""
 
 
+class BotKind(StrEnum):
+    """Who plays."""
+
+    PLANNED = "planned"
+    """Rules and a model."""
+    RANDOM = "random"
+    """The baseline: taps and swipes anywhere. It counts for no exit code; the report compares."""
+
+
 @attrs.frozen
 class SimulatedPhones:
     """`kind = "simulated"`: phones of our own that speak real ADB and show a bundled app."""
 
     app: str
     count: int = attrs.field(default=1, metadata={"min": 1, "max": 1000})
+    bot: BotKind = BotKind.PLANNED
+    seed: int | None = attrs.field(default=None, metadata={"min": 0, "max": 2**31 - 1})
+    """Of the first phone's app, the others count on; None: after the group before it, from the scenario's seed."""
     size: str = attrs.field(default="720x1280", metadata={"pattern": _SIZE, "means": "a size like 720x1280"})
 
     @property
@@ -119,6 +132,7 @@ class AdbPhones:
 
     app: str
     addresses: tuple[str, ...] = attrs.field(metadata={"nonempty": True})
+    bot: BotKind = BotKind.PLANNED
 
 
 PhoneGroup = SimulatedPhones | AdbPhones
@@ -163,8 +177,11 @@ class Scenario:
     planner: PlannerConfig = attrs.field(factory=PlannerConfig)
     capture: CaptureConfig = attrs.field(factory=CaptureConfig)
     record: RecordConfig = attrs.field(factory=RecordConfig)
-    random_taps: bool = False
-    """A baseline: tap at random, without rules and without a model."""
+
+    def is_planned(self, app_name: str) -> bool:
+        """Some bot asks a model about this app."""
+        plays = any(g.app == app_name and g.bot is BotKind.PLANNED for g in self.phones)
+        return plays and self.planner_of(self.apps[app_name]).enabled
 
     def planner_of(self, app: AppConfig) -> PlannerConfig:
         """The app's own planner table, else the scenario's."""
@@ -248,7 +265,7 @@ def cross_problems(scenario: Scenario) -> list[tuple[str, str]]:
             found.append((f"{key!r} {message}", f"$.engines[{index}].{key}"))
     for name, app in scenario.apps.items():
         at = f"$.apps.{name}"
-        if scenario.planner_of(app).enabled and not scenario.engines and not scenario.random_taps:
+        if scenario.is_planned(name) and not scenario.engines:
             where = f"{at}.planner" if app.planner else "$.planner"
             found.append((f"app {name!r} is planned by a model, but there is no [[engines]]", where))
         for key in ("score", "goal_reached"):

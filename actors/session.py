@@ -13,7 +13,7 @@ import trio
 from actors.devices.base import ActionRefused, CaptureFailed, Device, DeviceError, DeviceLost, Unsupported
 from actors.pictures import PictureStore
 from actors.readings import Readings, tasks_for
-from actors.scenario import AppConfig, CaptureConfig, ProbeReading
+from actors.scenario import AppConfig, BotKind, CaptureConfig, ProbeReading
 from inference.errors import EngineError, EngineGarbled, EngineRefused, EngineTooSlow
 from inference.messages import Complete, Completion
 from policies.frame import Frame
@@ -60,6 +60,7 @@ class EpisodeSpec:
     settings: EpisodeSettings
     capture: CaptureConfig
     plan_timeout_seconds: float
+    bot: BotKind = BotKind.PLANNED
 
 
 class StepSink(Protocol):

@@ -81,7 +81,7 @@ class SimulatedGroup:
             phone = parse_phone_line(line)
             if phone is None:
                 return None
-            found.append(phone)
+            found.append(attrs.evolve(phone, bot=self.config.bot))
             if len(found) < self.config.count:
                 return None
             self.phones = found
