@@ -76,9 +76,9 @@ def _seconds_of(move: PlayMove) -> float:
     return PAUSE_SECONDS + (0.2 if isinstance(move, SwipeTo) else 0.0)
 
 
-def do_move(app: App, now: float, move: PlayMove) -> None:
-    """Touch the app as the move says, at pixels of its present screen."""
-    height, width = app.draw(now).shape[:2]
+def do_move(app: App, now: float, move: PlayMove, screen: Canvas | None = None) -> None:
+    """Touch the app as the move says, at pixels of its present screen (drawn anew if it is not given)."""
+    height, width = (app.draw(now) if screen is None else screen).shape[:2]
 
     def pixel(x: int, y: int) -> tuple[int, int]:
         return (int((x + 0.5) * width / 1000), int((y + 0.5) * height / 1000))
@@ -140,12 +140,13 @@ def play(
             now = arriving[0]
             continue
         move, planned = queue.pop(0)
-        seen = _target_of(app.draw(now), move)
+        screen = app.draw(now)
+        seen = _target_of(screen, move)
         if planned is not None and seen is not None and not _looks_same(planned, seen):
             queue.clear()  # as a bot does: what follows was planned for another screen
             dropped += 1
             continue
-        do_move(app, now, move)
+        do_move(app, now, move, screen)
         actions += 1
         now += _seconds_of(move)
     return Played(app.truth(now)["score"], plans, actions, dropped, waited)

@@ -1,5 +1,6 @@
 """The pictures of `battler`."""
 
+import cv2
 import numpy as np
 
 from actors.rehearsal.apps import battler_layout as layout
@@ -35,8 +36,8 @@ class BattlerDrawing:
     def __init__(self, width: int, height: int) -> None:
         self._painter = Painter(width, height)
         self._background = self._draw_background()
-        self._sprites: dict[tuple[Element, bool], Canvas] = {}
-        """{(element, flashing): the body's square, ready to paste}"""
+        self._sprites: dict[tuple[Element, bool], tuple[Canvas, Canvas]] = {}
+        """{(element, flashing): the body's square and its silhouette, ready to paste}"""
 
     def draw(self, state: BattlerState) -> Canvas:
         """The screen for `state`; the canvas is reused by the next call."""
@@ -124,15 +125,14 @@ class BattlerDrawing:
         if key not in self._sprites:
             side = round(layout.slot_body_region(0).width * self._painter.unit)
             self._sprites[key] = self._body_sprite(side, element, flashing=flashing)
-        sprite = self._sprites[key]
+        sprite, silhouette = self._sprites[key]
         half = sprite.shape[0] // 2  # boxes of different places may differ by a pixel from rounding
         left, top = body.center[0] - half, body.center[1] - half
         view = self._painter.canvas[top : top + sprite.shape[0], left : left + sprite.shape[1]]
-        color, silhouette = sprite[:, :, :3], sprite[:, :, 3] > 0
-        view[silhouette] = color[silhouette]
+        cv2.copyTo(sprite, silhouette, view)
 
-    def _body_sprite(self, side: int, element: Element, *, flashing: bool) -> Canvas:
-        """(height, width, 4): the body's colours and, last, whether a pixel belongs to it."""
+    def _body_sprite(self, side: int, element: Element, *, flashing: bool) -> tuple[Canvas, Canvas]:
+        """The body's colours, and a mask of the pixels that belong to it."""
         base = mixed(ELEMENT_COLOR[element], WHITE, 0.6) if flashing else ELEMENT_COLOR[element]
         brush, mask = Painter(side, side), Painter(side, side)
         brush.unit = mask.unit = self._painter.unit
@@ -146,8 +146,8 @@ class BattlerDrawing:
         brush.polygon(middle, middle + 34 * unit, _SYMBOL[element], WHITE)
         mask.ellipse(middle, middle + 4 * unit, 82, 78, WHITE)
         mask.ellipse(middle, middle + 44 * unit, 84, 38, WHITE)
-        solid = np.where(mask.canvas[:, :, :1] > 127, 255, 0).astype(np.uint8)
-        return np.concatenate([brush.canvas, solid], axis=2)
+        silhouette = np.where(mask.canvas[:, :, 0] > 127, 255, 0).astype(np.uint8)
+        return brush.canvas, silhouette
 
     def _draw_buttons(self, state: BattlerState) -> None:
         painter = self._painter

@@ -1,18 +1,30 @@
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from actors.rehearsal.apps.base import LogLine
 from actors.rehearsal.apps.battler import Battler
-from actors.rehearsal.apps.battler_layout import BEATEN_BY, ELEMENTS, HUD_COLOR, SCORE_REGION
+from actors.rehearsal.apps.battler_layout import (
+    BEATEN_BY,
+    ELEMENTS,
+    HUD_COLOR,
+    SCORE_REGION,
+    popup_box,
+    popup_claim_box,
+    popup_close_box,
+    slot_body_region,
+)
 from actors.rehearsal.apps.battler_state import (
     KILLS_PER_WAVE,
     SKILL_COOLDOWN_SECONDS,
     WASTED_COOLDOWN_SECONDS,
     BattlerState,
     Enemy,
+    Popup,
 )
 from actors.rehearsal.apps.clock import TICK_SECONDS
-from policies.geometry import box_for
+from policies.geometry import Box, box_for
 
 
 def fighting() -> BattlerState:
@@ -96,16 +108,19 @@ def test_it_goes_on_alone_and_ends_in_defeat_until_revived() -> None:
     assert app.truth(120.0)["lives"] == 2
 
 
-def test_a_popup_takes_the_clicks_it_covers() -> None:
-    state = fighting()
-    while state.popup is None:
-        state.health = 100.0
-        state.tick()
+@pytest.mark.parametrize("button", [popup_close_box, popup_claim_box])
+def test_a_popup_takes_the_clicks_it_covers_until_it_is_closed(button: Callable[[Box, float], Box]) -> None:
+    app = Battler(seed=1, width=720, height=1280, now=0.0)
+    state = app._state
+    state.popup = Popup(0.5, 0.3, 10)
     state.health = 50.0
-    state.close_popup(claim=True)
+    state.select(ELEMENTS[0])
+    app._click(*box_for(slot_body_region(1), 720, 1280).center)
+    assert state.selected is ELEMENTS[0]
+    app._click(*button(popup_box(0.5, 0.3, 720, 1280), 1.0).center)
 
-    assert state.popup is None
-    assert state.health > 50.0
+    assert app.truth(0.0)["popup"] is False
+    assert (app.truth(0.0)["health"] > 50.0) is (button is popup_claim_box)
 
 
 def test_the_score_is_written_where_the_layout_says() -> None:

@@ -122,6 +122,8 @@ def test_no_button_lies_over_another_or_off_the_screen(width: int, height: int) 
             assert layout.header_box(width, height).bottom <= box.top < box.bottom <= height
         for number, box in enumerate(boxes):
             for other in boxes[number + 1 :]:
-                assert box.right <= other.left or other.right <= box.left or (
-                    box.bottom <= other.top or other.bottom <= box.top
+                assert (
+                    box.right <= other.left
+                    or other.right <= box.left
+                    or (box.bottom <= other.top or other.bottom <= box.top)
                 )
