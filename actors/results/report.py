@@ -1,12 +1,40 @@
-"""From a run folder to `summary.json`, `junit.xml` and `report.html`."""
+"""From a run folder to `summary.json`, `junit.xml` and a self-contained `report.html`."""
 
+import base64
 import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import attrs
+import cv2
+import jinja2
+import numpy as np
 
 from actors.recorder import write_whole
+from actors.results.charts import bar_chart, ledger_chart, line_chart
+from actors.results.folder import read_episodes, read_lines, read_run
+from actors.results.junit import junit_for
+from actors.results.summary import totals_of
+from policies.criteria import Outcome
+
+FILM_FRAMES = 24  # pictures an episode; fewer when there are many, so that the page stays below about 10 MB
+FILM_BUDGET = 480
+FILM_MAX_SIDE, FILM_QUALITY = 360, 60
+LEDGER_ROWS = 30
+EVENT_ROWS = 40
+STAGES = ("capture", "queue", "prefill", "decode", "dispatch", "effect")
+_TOLD = {
+    "policies.reflex.fired",
+    "policies.plan.stale",
+    "policies.plan.failed",
+    "policies.plan.off_screen",
+    "policies.action.had_no_effect",
+    "policies.action.failed",
+    "policies.geometry.changed",
+}
 
 
 @attrs.frozen
@@ -19,13 +47,162 @@ class Report:
 
 
 def write_report(folder: Path) -> Report:
-    """Build everything from what the folder holds.
+    """Build everything from what the folder holds, whoever ended the run and however.
 
     Raises:
-        OSError: the folder cannot be read or written.
+        RecordUnreadable: the folder is no run.
+        OSError: it cannot be written.
     """
-    run: dict[str, Any] = json.loads((folder / "run.json").read_text("utf-8"))
-    episodes = [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("episodes/*/episode.json"))]
-    summary = folder / "summary.json"
-    write_whole(summary, json.dumps({"run": run, "episodes": episodes}, indent=1).encode())
-    return Report(summary, summary, summary)
+    run = read_run(folder)
+    episodes = read_episodes(folder)
+    report = Report(folder / "report.html", folder / "junit.xml", folder / "summary.json")
+    summary = {"run": run, "rehearsal": rehearsal_models(episodes), "episodes": episodes, "totals": totals_of(episodes)}
+    write_whole(report.summary, json.dumps(summary, ensure_ascii=False, indent=1).encode())
+    write_whole(report.junit, junit_for(run, episodes))
+    write_whole(report.html, render(folder, run, episodes).encode())
+    return report
+
+
+def rehearsal_models(episodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Models that are stand-ins: what they played says nothing about a model."""
+    return sorted({model for e in episodes for model in e["models"] if model.startswith("rehearsal-")})
+
+
+def render(folder: Path, run: dict[str, Any], episodes: Sequence[dict[str, Any]]) -> str:
+    """The page."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    environment.globals["number"] = _number
+    comparison = compare(episodes)
+    notes = _notes_by_episode(folder)
+    film_frames = max(4, min(FILM_FRAMES, FILM_BUDGET // max(1, len(episodes))))
+    warnings = []
+    lost = [e["phone"] for e in episodes if not e["replayable"]]
+    if lost:
+        warnings.append(f"The record lost steps of {', '.join(lost)}: those episodes cannot be replayed.")
+    return environment.get_template("report.html.j2").render(
+        run=run,
+        started=datetime.fromtimestamp(run["started_at"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        rehearsal=rehearsal_models(episodes),
+        warnings=warnings,
+        totals=totals_of(episodes),
+        episodes=episodes,
+        comparison=comparison,
+        comparison_chart=comparison_chart(comparison),
+        details=[_details(folder, run, row, notes.get(row["episode"], []), film_frames) for row in episodes],
+    )
+
+
+def compare(episodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Planned bots beside random ones, one row an app that both played."""
+    rows = []
+    for app in sorted({e["app"] for e in episodes}):
+        kinds = {kind: [e for e in episodes if e["app"] == app and e["bot"] == kind] for kind in ("planned", "random")}
+        if all(kinds.values()):
+            rows.append({"app": app, **{kind: _group(group) for kind, group in kinds.items()}})
+    return rows
+
+
+def _group(episodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    scores = [e["score"] for e in episodes if e["score"] is not None]
+    succeeded = sum(e["outcome"] == Outcome.SUCCEEDED.value for e in episodes)
+    return {"episodes": len(episodes), "succeeded": succeeded, "mean": fmean(scores) if scores else None}
+
+
+def comparison_chart(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Mean scores as a share of the better bot's, so that games of different scales stand side by side."""
+    values: dict[str, dict[str, float]] = {}
+    for row in rows:
+        means = {kind: row[kind]["mean"] or 0.0 for kind in ("planned", "random")}
+        best = max(means.values()) or 1.0
+        values[row["app"]] = {kind: round(100 * mean / best, 1) for kind, mean in means.items()}
+    return bar_chart("mean score, in % of the better bot's", values) if values else ""
+
+
+def _notes_by_episode(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    notes: dict[str, list[dict[str, Any]]] = {}
+    for event in read_lines(folder / "events.jsonl"):
+        if "episode" in event:
+            notes.setdefault(event["episode"], []).append(event)
+    return notes
+
+
+def _details(
+    folder: Path, run: dict[str, Any], row: dict[str, Any], notes: Sequence[dict[str, Any]], film_frames: int
+) -> dict[str, Any]:
+    episode = folder / "episodes" / row["episode"]
+    steps = [line["in"] for line in read_lines(episode / "steps.jsonl") if "in" in line]
+    start = steps[0]["now"] if steps else 0.0
+    began = notes[0]["at"] if notes else 0.0
+    scores = [(s["now"] - start, s["score"]) for s in steps if s.get("score") is not None]
+    captures = [
+        (s["now"] - start, (s["percept"]["received_at"] - s["percept"]["requested_at"]) * 1000)
+        for s in steps
+        if s.get("percept")
+    ]
+    plans = [(n["at"] - began, n["latency_seconds"] * 1000) for n in notes if n["event"] == "policies.plan.joined"]
+    ledger = [_ledger_row(n) for n in notes if n["event"] == "policies.action.settled"][-LEDGER_ROWS:]
+    told = [n for n in notes if n["event"] in _TOLD][:EVENT_ROWS]
+    return {
+        "row": row,
+        "goal": run["goals"].get(row["app"], ""),
+        "film": _film(folder, episode, start, film_frames),
+        "score_chart": line_chart("score over time", {"score": scores}),
+        "latency_chart": line_chart("latency over time", {"capture": captures, "plan": plans}, unit=" ms"),
+        "ledger_chart": ledger_chart("ledger of planned actions", ledger, STAGES),
+        "ledger_rows": len(ledger),
+        "events": [{"at": f"{n['at'] - began:.1f}", "event": n["event"], "text": _fields(n)} for n in told],
+    }
+
+
+def _ledger_row(note: Mapping[str, Any]) -> dict[str, float]:
+    return {stage: (note.get(f"{stage}_seconds") or 0.0) * 1000 for stage in STAGES}
+
+
+def _fields(note: Mapping[str, Any]) -> str:
+    hidden = {"at", "event", "phone", "episode", "step"}
+    return ", ".join(f"{key} {value}" for key, value in note.items() if key not in hidden)
+
+
+def _film(folder: Path, episode: Path, start: float, count: int) -> list[dict[str, Any]]:
+    """Evenly spaced display frames, those with an action first."""
+    shots = list(read_lines(episode / "display.jsonl"))
+    acted = [shot for shot in shots if shot["taps"]] or shots
+    step = max(1, -(-len(acted) // count))
+    film = []
+    for shot in acted[::step][:count]:
+        source = _small_jpeg(folder / "frames" / shot["file"])
+        if source is not None:
+            film.append(
+                {
+                    "source": source,
+                    "at": f"{shot['at'] - start:.1f}",
+                    "taps": shot["taps"],
+                    "label": shot["label"],
+                    "aspect": shot["width"] / shot["height"],
+                }
+            )
+    return film
+
+
+def _small_jpeg(path: Path) -> str | None:
+    """A data URI of a reduced picture; None where the picture was lost."""
+    try:
+        data = np.frombuffer(path.read_bytes(), np.uint8)
+    except OSError:
+        return None
+    picture = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
+    if picture is None:
+        return None
+    scale = FILM_MAX_SIDE / max(picture.shape[:2])
+    if scale < 1:
+        picture = cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    ok, small = cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, FILM_QUALITY])
+    return "data:image/jpeg;base64," + base64.b64encode(np.asarray(small).tobytes()).decode() if ok else None
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.1f}"

@@ -1,6 +1,6 @@
 """The numbers of a run: one summary an episode, and totals."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -129,27 +129,27 @@ def summary_for(
     )
 
 
-def totals_for(episodes: Sequence[EpisodeSummary]) -> dict[str, Any]:
-    """Sums over episodes; the stall fraction is weighted by time."""
-    seconds = sum(e.seconds for e in episodes)
+def totals_of(episodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Sums over episode rows (as in `summary.json`); the stall fraction is weighted by time."""
+    seconds = sum(e["seconds"] for e in episodes)
+    stalled = sum(e["stall_fraction"] * e["seconds"] for e in episodes)
     return {
         "episodes": len(episodes),
-        "outcomes": {o.value: sum(e.outcome is o for e in episodes) for o in Outcome},
-        "steps": sum(e.steps for e in episodes),
+        "outcomes": {o.value: sum(e["outcome"] == o.value for e in episodes) for o in Outcome},
+        "steps": sum(e["steps"] for e in episodes),
         "seconds": round(seconds, 3),
-        "actions": _added([e.actions for e in episodes]),
-        "dropped": _added([e.dropped for e in episodes]),
-        "no_effect": sum(e.no_effect for e in episodes),
+        "actions": _added([e["actions"] for e in episodes]),
+        "dropped": _added([e["dropped"] for e in episodes]),
+        "no_effect": sum(e["no_effect"] for e in episodes),
         "plans": {
-            key: sum(int(e.plans[key] or 0) for e in episodes)
-            for key in ("requested", "completed", "failed", "aborted")
+            key: sum(e["plans"][key] or 0 for e in episodes) for key in ("requested", "completed", "failed", "aborted")
         },
-        "stall_fraction": round(sum(e.stall_fraction * e.seconds for e in episodes) / seconds, 4) if seconds else 0.0,
-        "models": sorted({model for e in episodes for model in e.models}),
+        "stall_fraction": round(stalled / seconds, 4) if seconds else 0.0,
+        "models": sorted({model for e in episodes for model in e["models"]}),
     }
 
 
-def _added(rows: Sequence[dict[str, int]]) -> dict[str, int]:
+def _added(rows: Sequence[Mapping[str, int]]) -> dict[str, int]:
     keys = dict.fromkeys(key for row in rows for key in row)
     return {key: sum(row.get(key, 0) for row in rows) for key in keys}
 

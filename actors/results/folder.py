@@ -1,0 +1,86 @@
+"""Reads a run folder, also one that a kill left half written."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from actors.results.record import RecordUnreadable
+from actors.results.replay import episode_folders, read_header, replay_episode
+from actors.results.summary import EpisodeSummary, summary_for
+from policies.criteria import Outcome
+
+INTERRUPTED = "the run ended before the episode did"
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """What `run.json` says.
+
+    Raises:
+        RecordUnreadable: the folder is no run.
+    """
+    try:
+        run: dict[str, Any] = json.loads((folder / "run.json").read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise RecordUnreadable(f"{folder} is no run folder: run.json: {error}") from error
+    return run
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The whole lines of a JSON-lines file; none if it is not there. A line that was cut short is left out."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                try:
+                    value = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(value, dict):
+                    yield value
+    except FileNotFoundError:
+        return
+
+
+def read_episodes(folder: Path) -> list[dict[str, Any]]:
+    """One summary row an episode, by phone; those without one are made from their record by replaying it.
+
+    Raises:
+        RecordUnreadable: there are no episodes.
+    """
+    rows = []
+    for episode in episode_folders(folder):
+        try:
+            row = json.loads((episode / "episode.json").read_text("utf-8"))
+        except (OSError, ValueError):
+            row = attrs.asdict(interrupted_summary(episode))
+        rows.append(row)
+    return sorted(rows, key=lambda row: (row["phone"], row["episode"]))
+
+
+def interrupted_summary(episode: Path) -> EpisodeSummary:
+    """The numbers of an episode whose end was not written.
+
+    Raises:
+        RecordUnreadable: not even its header can be read.
+    """
+    header = read_header(episode)
+    replay = replay_episode(episode)
+    return summary_for(
+        replay.tally,
+        phone=header.phone,
+        episode=header.episode,
+        app=header.app,
+        seed=header.seed,
+        bot="random" if header.policy == "random" else "planned",
+        outcome=Outcome.CANCELLED,
+        reason=INTERRUPTED,
+        score=replay.score,
+        captures=replay.captures,
+        plans=replay.plans,
+        acts=replay.acts,
+        engines=replay.engines,
+        models=replay.models,
+        replayable=not replay.differences,
+    )
