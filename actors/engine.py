@@ -11,10 +11,18 @@ import trio
 from inference.client import EngineClient
 from inference.config import EngineConfig, LaunchKind
 from inference.errors import EngineError, EngineLost, EngineNotReady
-from inference.launch import EngineProcess, LaunchPlan, ReadyLine, ReadyProbe, open_engine_process
 from inference.pool import EnginePool
 from runtime.child import ChildContext, ChildSpec
 from runtime.nursery import open_bare_nursery
+from runtime.process import (
+    ManagedProcess,
+    ProcessLost,
+    ProcessNotReady,
+    ProcessPlan,
+    ReadyLine,
+    ReadyProbe,
+    open_process,
+)
 from runtime.restart import Intensity, RestartKind
 from runtime.secret import secret_from_environment
 
@@ -72,18 +80,23 @@ async def run_engine(
     if config.launch is None:
         await _serve(context, config, pool, None, task_status)
         return
-    async with open_engine_process(launch_plan_for(config, log_dir)) as process:
-        await _serve(context, config, pool, process, task_status)
+    try:
+        async with open_process(process_plan_for(config, log_dir)) as process:
+            await _serve(context, config, pool, process, task_status)
+    except ProcessNotReady as error:
+        raise EngineNotReady(error.reason, engine=config.id) from error
+    except ProcessLost as error:
+        raise EngineLost(error.reason, engine=config.id) from error
 
 
 async def _serve(
     context: ChildContext,
     config: EngineConfig,
     pool: EnginePool,
-    process: EngineProcess | None,
+    process: ManagedProcess | None,
     task_status: trio.TaskStatus[Any],
 ) -> None:
-    url = config.url if process is None else process.url
+    url = config.url if process is None else process.address
     ended: list[int] = []
     pool.add_engine(config, url)
     try:
@@ -105,7 +118,7 @@ async def _serve(
         raise EngineLost(f"its process ended by itself with exit code {ended[0]}", engine=config.id)
 
 
-def launch_plan_for(config: EngineConfig, log_dir: Path) -> LaunchPlan:
+def process_plan_for(config: EngineConfig, log_dir: Path) -> ProcessPlan:
     """How to run the engine's process.
 
     Raises:
@@ -165,9 +178,9 @@ def _plan(
     ready: ReadyLine | ReadyProbe,
     environment: dict[str, str],
     log_dir: Path,
-) -> LaunchPlan:
+) -> ProcessPlan:
     assert config.launch is not None
-    return LaunchPlan(
+    return ProcessPlan(
         name=config.id,
         argv=argv,
         log_path=log_dir / f"{config.id}.log",

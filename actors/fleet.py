@@ -26,7 +26,6 @@ from actors.scenario import AdbPhones, BotKind, Scenario, SimulatedPhones, episo
 from actors.session import EpisodeSession, EpisodeSpec
 from actors.simulated import SimulatedGroup, free_ports
 from inference.errors import EngineError
-from inference.launch import open_engine_process
 from inference.pool import EnginePool, open_pool
 from policies.baseline import RandomPolicy
 from policies.criteria import Outcome
@@ -35,6 +34,7 @@ from policies.step import EpisodeEnd
 from runtime.child import ChildContext, ChildEnded, ChildError, ChildSpec, OnGiveUp
 from runtime.ids import PhoneId, episode_id_for, slug_for
 from runtime.lifecycle import State
+from runtime.process import open_process
 from runtime.restart import Intensity, RestartKind
 from runtime.supervisor import Supervisor, open_supervisor
 from runtime.telemetry import emit
@@ -214,7 +214,7 @@ async def _start_simulated(supervisor: Supervisor, groups: list[SimulatedGroup],
 
 async def _start_group(supervisor: Supervisor, group: SimulatedGroup, logs: Path) -> None:
     async def run(context: ChildContext, /, *, task_status: trio.TaskStatus[Any]) -> None:
-        async with open_engine_process(group.launch_plan(logs)) as process, trio.open_nursery() as nursery:
+        async with open_process(group.process_plan(logs)) as process, trio.open_nursery() as nursery:
             task_status.started()
 
             async def stop_on_drain() -> None:

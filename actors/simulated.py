@@ -10,8 +10,8 @@ import attrs
 
 from actors.discovery import FoundPhone
 from actors.scenario import SimulatedPhones
-from inference.launch import LaunchPlan, ReadyLine
 from runtime.ids import PhoneId
+from runtime.process import ProcessPlan, ReadyLine
 
 FIRST_PORT = 16000  # above 5585, the last that adb scans by itself
 LAST_PORT = 32000  # below the kernel's ephemeral range
@@ -59,13 +59,13 @@ class SimulatedGroup:
     name: str
     phones: list[FoundPhone] = attrs.field(factory=list)
 
-    def launch_plan(self, log_dir: Path) -> LaunchPlan:
+    def process_plan(self, log_dir: Path) -> ProcessPlan:
         """How to run the group's process; it is ready when every phone has said where it listens."""
         command = [sys.executable, "-m", "actors.cli.main", "phones", "simulate", "--json"]
         command += ["--count", str(self.config.count), "--app", self.config.app, "--seed", str(self.seed)]
         command += ["--size", self.config.size, "--base-port", str(self.base_port)]
         command += ["--first-number", str(self.first_number)]
-        return LaunchPlan(
+        return ProcessPlan(
             name=self.name,
             argv=tuple(command),
             log_path=log_dir / f"{self.name}.log",

@@ -8,15 +8,15 @@ import pytest
 import trio
 import trio.testing
 
-from actors.engine import ENGINE_INTENSITY, engine_spec_for, launch_plan_for, url_in_ready_line
+from actors.engine import ENGINE_INTENSITY, engine_spec_for, process_plan_for, url_in_ready_line
 from inference.config import EngineConfig, LaunchConfig, LaunchKind
 from inference.errors import EngineError, EngineNotReady
-from inference.launch import ReadyLine, ReadyProbe
 from inference.messages import Completion, Message, Prompt, TextPart
 from inference.pool import EnginePool, open_pool
 from runtime.child import ChildEnded
 from runtime.ids import EngineId, TenantId
 from runtime.lifecycle import State
+from runtime.process import ReadyLine, ReadyProbe
 from runtime.supervisor import open_supervisor
 from tests.kit.engines import FakeEngine, open_network, serve_tcp
 
@@ -61,7 +61,7 @@ def test_ready_line() -> None:
 
 def test_plans(tmp_path: Path) -> None:
     rehearsal = EngineConfig(E1, launch=LaunchConfig(args=("--seed", "7"), stop_grace_seconds=1.0), gpu=3)
-    plan = launch_plan_for(rehearsal, tmp_path)
+    plan = process_plan_for(rehearsal, tmp_path)
     assert plan.argv == (
         *(sys.executable, "-m", "actors.cli.main", "engine", "rehearse", "--port", "0"),
         *("--seed", "7"),
@@ -71,13 +71,13 @@ def test_plans(tmp_path: Path) -> None:
     assert (plan.log_path, plan.stop_grace_seconds) == (tmp_path / "e1.log", 1.0)
 
     sglang = EngineConfig(E1, url="http://127.0.0.1:30000", launch=LaunchConfig(LaunchKind.SGLANG, args=("sglang",)))
-    plan = launch_plan_for(sglang, tmp_path)
+    plan = process_plan_for(sglang, tmp_path)
     assert plan.argv == ("sglang",)
     assert isinstance(plan.ready, ReadyProbe)
     with pytest.raises(EngineNotReady, match="needs its url"):
-        launch_plan_for(attrs.evolve(sglang, url=None), tmp_path)
+        process_plan_for(attrs.evolve(sglang, url=None), tmp_path)
     with pytest.raises(EngineNotReady, match="no launch section"):
-        launch_plan_for(attrs.evolve(sglang, launch=None), tmp_path)
+        process_plan_for(attrs.evolve(sglang, launch=None), tmp_path)
 
 
 async def test_a_found_engine_is_registered_while_its_actor_runs(
@@ -118,8 +118,8 @@ async def test_a_launched_engine_that_dies_comes_back_under_its_id_with_its_new_
     script = tmp_path / "server.py"
     script.write_text(SERVER)
     config = EngineConfig(E1, launch=LaunchConfig(stop_grace_seconds=5.0, start_seconds=20.0))
-    plan = attrs.evolve(launch_plan_for(config, tmp_path), argv=(sys.executable, "-I", "-S", str(script)))
-    monkeypatch.setattr("actors.engine.launch_plan_for", lambda *_: plan)
+    plan = attrs.evolve(process_plan_for(config, tmp_path), argv=(sys.executable, "-I", "-S", str(script)))
+    monkeypatch.setattr("actors.engine.process_plan_for", lambda *_: plan)
     async with open_pool() as pool, open_supervisor("s", draw=lambda: 0.0) as supervisor:
         first = await supervisor.start_child(engine_spec_for(config, pool, tmp_path))
         assert pool.statistics().engines[0].url == first

@@ -1,4 +1,4 @@
-"""Runs one engine process: start, ready, watch, stop (ask, wait, kill)."""
+"""Runs one child process: start, ready, watch, stop (ask, wait, kill)."""
 
 import os
 import signal
@@ -12,8 +12,7 @@ from typing import IO
 import attrs
 import trio
 
-from inference import lifeline
-from inference.errors import EngineLost, EngineNotReady
+from runtime import lifeline
 from runtime.nursery import open_bare_nursery
 from runtime.telemetry import counter, emit
 
@@ -21,29 +20,52 @@ LOG_TAIL_BYTES = 2000  # of the log that an error repeats: a traceback's last li
 MAX_LINE_BYTES = 64 << 10
 PROBE_EVERY_SECONDS = 0.25
 
-_LOG_LOST = counter("inference_engine_log_lost_lines_total", "Lines of engines that their log did not take.")
+_LOG_LOST = counter("runtime_process_log_lost_lines_total", "Lines of child processes that their log did not take.")
+
+
+class ProcessError(Exception):
+    """A child process is not what it should be.
+
+    Attributes:
+        process: its name in the plan.
+        reason: what happened, without the name.
+    """
+
+    def __init__(self, reason: str, *, process: str) -> None:
+        super().__init__(f"{process}: {reason}")
+        self.process = process
+        self.reason = reason
+
+
+class ProcessNotReady(ProcessError):
+    """It did not become ready in time: see its log, or give it more time."""
+
+
+class ProcessLost(ProcessError):
+    """It could not be started, or ended before it was ready: its log says why."""
 
 
 @attrs.frozen
 class ReadyLine:
-    """The engine prints a line on standard output once it is ready."""
+    """The process prints a line on standard output once it is ready."""
 
-    url_in: Callable[[str], str | None]
-    """The engine's URL if this is the line, else None."""
+    address_in: Callable[[str], str | None]
+    """Where it answers if this is the line, else None."""
 
 
 @attrs.frozen
 class ReadyProbe:
-    """The engine is ready when a probe says so."""
+    """The process is ready when a probe says so."""
 
-    url: str
+    address: str
+    """Where it will answer."""
     answers: Callable[[], Awaitable[bool]]
     """True when it is. Called every `PROBE_EVERY_SECONDS`; it bounds itself."""
 
 
 @attrs.frozen
-class LaunchPlan:
-    """How to run an engine process."""
+class ProcessPlan:
+    """How to run a child process."""
 
     name: str
     """For events and errors."""
@@ -57,14 +79,15 @@ class LaunchPlan:
     stop_grace_seconds: float = 20.0
 
 
-class EngineProcess:
-    """A running engine; made by `open_engine_process` alone."""
+class ManagedProcess:
+    """A running child process; made by `open_process` alone."""
 
-    def __init__(self, name: str, url: str, pid: int, exited: trio.Event) -> None:
+    def __init__(self, name: str, address: str, pid: int, exited: trio.Event) -> None:
         self.name = name
-        self.url = url
+        self.address = address
+        """Where it answers, as its ready line or its probe says."""
         self.pid = pid
-        """Leads the engine's process group; the engine is its child."""
+        """Leads the process group; the program itself is its child."""
         self.exit_code: int | None = None
         self._exited = exited
 
@@ -76,15 +99,15 @@ class EngineProcess:
 
 
 @asynccontextmanager
-async def open_engine_process(plan: LaunchPlan) -> AsyncIterator[EngineProcess]:
-    """Start an engine and wait until it is ready; stop it and all that it started when the block ends.
+async def open_process(plan: ProcessPlan) -> AsyncIterator[ManagedProcess]:
+    """Start a process and wait until it is ready; stop it and all that it started when the block ends.
 
     Stopping is SIGTERM to its process group, the grace, SIGKILL, and is never cut short: at cancellation the grace
-    is left out. The process cannot outlive us, see `inference.lifeline`.
+    is left out. The process cannot outlive us, see `runtime.lifeline`.
 
     Raises:
-        EngineNotReady: it was not ready within `start_seconds`.
-        EngineLost: it could not be started, or ended before it was ready; the end of its log is in the text.
+        ProcessNotReady: it was not ready within `start_seconds`.
+        ProcessLost: it could not be started, or ended before it was ready; the end of its log is in the text.
     """
     plan.log_path.parent.mkdir(parents=True, exist_ok=True)
     with plan.log_path.open("ab", buffering=0) as log:
@@ -94,19 +117,19 @@ async def open_engine_process(plan: LaunchPlan) -> AsyncIterator[EngineProcess]:
             output = trio.lowlevel.FdStream(os.dup(leader.stdout.fileno()))
             leader.stdout.close()
             exited = trio.Event()
-            process = EngineProcess(plan.name, "", leader.pid, exited)
+            process = ManagedProcess(plan.name, "", leader.pid, exited)
             async with output, open_bare_nursery() as nursery:
                 found = _Found()
                 nursery.start_soon(_copy_output, output, log, plan.ready, found)
                 nursery.start_soon(_reap, leader, process, exited)
                 try:
-                    process.url = await _wait_ready(plan, process, found)
-                    emit("inference.engine.launched", engine=plan.name, pid=leader.pid, url=process.url)
+                    process.address = await _wait_ready(plan, process, found)
+                    emit("runtime.process.launched", process=plan.name, pid=leader.pid, address=process.address)
                     yield process
                 finally:
                     await _stop(plan, leader.pid, exited)
                     thread_of_life.close()
-                    emit("inference.engine.stopped", engine=plan.name, pid=leader.pid, exit_code=process.exit_code)
+                    emit("runtime.process.stopped", process=plan.name, pid=leader.pid, exit_code=process.exit_code)
                     nursery.cancel_scope.cancel()  # a grandchild may hold standard output open
 
 
@@ -124,16 +147,16 @@ class _Lifeline:
 
 @attrs.define(eq=False)
 class _Found:
-    url: str | None = None
+    address: str | None = None
     event: trio.Event = attrs.field(factory=trio.Event)
 
-    def take(self, url: str | None) -> None:
-        if url is not None:
-            self.url = url
+    def take(self, address: str | None) -> None:
+        if address is not None:
+            self.address = address
             self.event.set()
 
 
-def _spawn(plan: LaunchPlan, log: IO[bytes]) -> tuple["subprocess.Popen[bytes]", int]:
+def _spawn(plan: ProcessPlan, log: IO[bytes]) -> tuple["subprocess.Popen[bytes]", int]:
     """Start the group leader; returns it and our end of its lifeline.
 
     Synchronously: an exec takes a few milliseconds, and a start in a worker thread could not be cancelled between the
@@ -153,13 +176,13 @@ def _spawn(plan: LaunchPlan, log: IO[bytes]) -> tuple["subprocess.Popen[bytes]",
         )
     except OSError as error:
         os.close(ours)
-        raise EngineLost(f"its process could not be started: {error}", engine=plan.name) from error
+        raise ProcessLost(f"its process could not be started: {error}", process=plan.name) from error
     finally:
         os.close(theirs)
     return (leader, ours)
 
 
-async def _wait_ready(plan: LaunchPlan, process: EngineProcess, found: _Found) -> str:
+async def _wait_ready(plan: ProcessPlan, process: ManagedProcess, found: _Found) -> str:
     ready: list[str] = []
 
     async def wait_exit() -> None:
@@ -177,40 +200,40 @@ async def _wait_ready(plan: LaunchPlan, process: EngineProcess, found: _Found) -
     if ready:
         return ready[0]
     if patience.cancelled_caught:
-        raise EngineNotReady(
+        raise ProcessNotReady(
             f"not ready within {plan.start_seconds:g} s; its log {plan.log_path} ends:\n{_log_tail(plan)}",
-            engine=plan.name,
+            process=plan.name,
         )
     await trio.sleep(0.05)  # what it said last may still be on its way through the pipe into the log
-    raise EngineLost(
+    raise ProcessLost(
         f"it ended with exit code {process.exit_code} before it was ready; its log {plan.log_path} ends:\n"
         f"{_log_tail(plan)}",
-        engine=plan.name,
+        process=plan.name,
     )
 
 
-async def _wait_sign(plan: LaunchPlan, found: _Found) -> str:
+async def _wait_sign(plan: ProcessPlan, found: _Found) -> str:
     if isinstance(plan.ready, ReadyProbe):
         while not await plan.ready.answers():  # noqa: ASYNC110  # the process can be asked only by polling
             await trio.sleep(PROBE_EVERY_SECONDS)
-        return plan.ready.url
+        return plan.ready.address
     await found.event.wait()
-    assert found.url is not None
-    return found.url
+    assert found.address is not None
+    return found.address
 
 
 async def _copy_output(
     output: trio.lowlevel.FdStream, log: IO[bytes], ready: ReadyLine | ReadyProbe, found: _Found
 ) -> None:
-    """Drain the pipe into the log, so that the engine never blocks on it, and look for the ready line."""
+    """Drain the pipe into the log, so that the process never blocks on it, and look for the ready line."""
     pending = b""
     try:
         async for chunk in output:
             *lines, pending = (pending + chunk).split(b"\n")
             for line in lines:
                 _write_log(log, line + b"\n")  # whole lines, as standard error goes to the same file
-                if isinstance(ready, ReadyLine) and found.url is None:
-                    found.take(ready.url_in(line.decode("utf-8", "replace").strip()))
+                if isinstance(ready, ReadyLine) and found.address is None:
+                    found.take(ready.address_in(line.decode("utf-8", "replace").strip()))
             if len(pending) > MAX_LINE_BYTES:
                 _write_log(log, pending)
                 pending = b""
@@ -222,11 +245,11 @@ def _write_log(log: IO[bytes], content: bytes) -> None:
     try:
         log.write(content)
         log.flush()
-    except OSError:  # a full disk must not end an engine; what it said is lost, and that is counted
+    except OSError:  # a full disk must not end the process; what it said is lost, and that is counted
         _LOG_LOST.inc()
 
 
-async def _reap(leader: "subprocess.Popen[bytes]", process: EngineProcess, exited: trio.Event) -> None:
+async def _reap(leader: "subprocess.Popen[bytes]", process: ManagedProcess, exited: trio.Event) -> None:
     """Wait for the leader, end whatever is left of its group while its number is still ours, then reap it."""
     pidfd = os.pidfd_open(leader.pid)
     try:
@@ -241,7 +264,7 @@ async def _reap(leader: "subprocess.Popen[bytes]", process: EngineProcess, exite
     exited.set()
 
 
-async def _stop(plan: LaunchPlan, group: int, exited: trio.Event) -> None:
+async def _stop(plan: ProcessPlan, group: int, exited: trio.Event) -> None:
     if exited.is_set():
         return
     try:
@@ -250,13 +273,13 @@ async def _stop(plan: LaunchPlan, group: int, exited: trio.Event) -> None:
             await exited.wait()
     finally:
         if not exited.is_set():
-            emit("inference.engine.killed", level="warning", engine=plan.name, pid=group)
+            emit("runtime.process.killed", level="warning", process=plan.name, pid=group)
             os.killpg(group, signal.SIGKILL)
             with trio.CancelScope(shield=True):
                 await exited.wait()
 
 
-def _log_tail(plan: LaunchPlan) -> str:
+def _log_tail(plan: ProcessPlan) -> str:
     with plan.log_path.open("rb") as log:
         log.seek(0, os.SEEK_END)
         log.seek(max(0, log.tell() - LOG_TAIL_BYTES))

@@ -14,21 +14,20 @@ import attrs
 import pytest
 import trio
 
-from inference.errors import EngineLost, EngineNotReady
-from inference.launch import LaunchPlan, ReadyLine, ReadyProbe, open_engine_process
+from runtime.process import ProcessLost, ProcessNotReady, ProcessPlan, ReadyLine, ReadyProbe, open_process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd and PR_SET_PDEATHSIG are Linux")
 
 READY = ReadyLine(lambda line: line.removeprefix("ready ") if line.startswith("ready ") else None)
 
 
-def plan_for(tmp_path: Path, code: str, **changes: Any) -> LaunchPlan:
-    """An engine that runs `code`; its pid stands in `tmp_path/pid`."""
+def plan_for(tmp_path: Path, code: str, **changes: Any) -> ProcessPlan:
+    """A process that runs `code`; its pid stands in `tmp_path/pid`."""
     head = f"import os, signal, subprocess, sys, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n"
-    plan = LaunchPlan(
-        name="e1",
+    plan = ProcessPlan(
+        name="p1",
         argv=(sys.executable, "-I", "-S", "-u", "-c", head + textwrap.dedent(code)),
-        log_path=tmp_path / "logs" / "e1.log",
+        log_path=tmp_path / "logs" / "p1.log",
         ready=READY,
         start_seconds=20.0,
         stop_grace_seconds=5.0,
@@ -36,7 +35,7 @@ def plan_for(tmp_path: Path, code: str, **changes: Any) -> LaunchPlan:
     return attrs.evolve(plan, **changes)
 
 
-def engine_pid(tmp_path: Path) -> int:
+def child_pid(tmp_path: Path) -> int:
     return int((tmp_path / "pid").read_text())
 
 
@@ -69,9 +68,9 @@ async def test_ready_line_url_log_and_a_polite_stop(tmp_path: Path) -> None:
         """,
         environment={"SHARD": "s-3"},
     )
-    async with open_engine_process(plan) as process:
-        assert process.url == "http://127.0.0.1:7"
-        pid = engine_pid(tmp_path)
+    async with open_process(plan) as process:
+        assert process.address == "http://127.0.0.1:7"
+        pid = child_pid(tmp_path)
         assert is_running(pid)
         assert os.getpgid(pid) == process.pid != os.getpgrp()
     assert not is_running(pid)
@@ -92,8 +91,8 @@ async def test_one_that_ignores_the_request_is_killed_with_its_children(tmp_path
         """,
         stop_grace_seconds=0.2,
     )
-    async with open_engine_process(plan) as process:
-        child, pid = int(process.url), engine_pid(tmp_path)
+    async with open_process(plan) as process:
+        child, pid = int(process.address), child_pid(tmp_path)
         assert is_running(child)
     assert process.exit_code == 137
     await wait_until(lambda: not is_running(pid))
@@ -112,12 +111,12 @@ async def test_cancelling_leaves_out_the_grace_but_not_the_kill(tmp_path: Path) 
     )
     began = time.monotonic()
     with trio.CancelScope() as scope:
-        async with open_engine_process(plan):
-            assert is_running(engine_pid(tmp_path))
+        async with open_process(plan):
+            assert is_running(child_pid(tmp_path))
             scope.cancel()
             await trio.sleep_forever()
     assert scope.cancelled_caught
-    await wait_until(lambda: not is_running(engine_pid(tmp_path)))
+    await wait_until(lambda: not is_running(child_pid(tmp_path)))
     assert time.monotonic() - began < 10
 
 
@@ -131,44 +130,44 @@ async def test_an_end_of_its_own_is_seen_and_its_children_go_too(tmp_path: Path)
         sys.exit(3)
         """,
     )
-    async with open_engine_process(plan) as process:
+    async with open_process(plan) as process:
         assert await process.wait_exit() == 3
-        child = int(process.url)
+        child = int(process.address)
         await wait_until(lambda: not is_running(child))
 
 
-async def test_kill_9_of_the_engine_is_seen(tmp_path: Path) -> None:
-    async with open_engine_process(plan_for(tmp_path, "print('ready x')\ntime.sleep(60)")) as process:
-        os.kill(engine_pid(tmp_path), signal.SIGKILL)
+async def test_kill_9_of_the_process_is_seen(tmp_path: Path) -> None:
+    async with open_process(plan_for(tmp_path, "print('ready x')\ntime.sleep(60)")) as process:
+        os.kill(child_pid(tmp_path), signal.SIGKILL)
         assert await process.wait_exit() == 137
 
 
-async def test_kill_9_of_the_group_leader_takes_the_engine_along(tmp_path: Path) -> None:
-    async with open_engine_process(plan_for(tmp_path, "print('ready x')\ntime.sleep(60)")) as process:
-        pid = engine_pid(tmp_path)
+async def test_kill_9_of_the_group_leader_takes_the_process_along(tmp_path: Path) -> None:
+    async with open_process(plan_for(tmp_path, "print('ready x')\ntime.sleep(60)")) as process:
+        pid = child_pid(tmp_path)
         os.kill(process.pid, signal.SIGKILL)
         assert await process.wait_exit() == 137
         await wait_until(lambda: not is_running(pid))
 
 
 async def test_ending_before_ready_tells_the_end_of_the_log(tmp_path: Path) -> None:
-    with pytest.raises(EngineLost, match=r"(?s)exit code 5 .*CUDA out of memory"):
-        async with open_engine_process(plan_for(tmp_path, "sys.stderr.write('CUDA out of memory')\nsys.exit(5)")):
+    with pytest.raises(ProcessLost, match=r"(?s)exit code 5 .*CUDA out of memory"):
+        async with open_process(plan_for(tmp_path, "sys.stderr.write('CUDA out of memory')\nsys.exit(5)")):
             raise AssertionError("it was never ready")
 
 
 async def test_not_ready_in_time_is_stopped(tmp_path: Path) -> None:
     plan = plan_for(tmp_path, "print('loading')\ntime.sleep(60)", start_seconds=1.0)
-    with pytest.raises(EngineNotReady, match=r"(?s)not ready within 1 s.*loading"):
-        async with open_engine_process(plan):
+    with pytest.raises(ProcessNotReady, match=r"(?s)not ready within 1 s.*loading"):
+        async with open_process(plan):
             raise AssertionError("it was never ready")
-    await wait_until(lambda: not is_running(engine_pid(tmp_path)))
+    await wait_until(lambda: not is_running(child_pid(tmp_path)))
 
 
 async def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
-    plan = plan_for(tmp_path, "", argv=("/nonexistent/engine",))
-    with pytest.raises(EngineLost, match="/nonexistent/engine"):
-        async with open_engine_process(plan):
+    plan = plan_for(tmp_path, "", argv=("/nonexistent/program",))
+    with pytest.raises(ProcessLost, match="/nonexistent/program"):
+        async with open_process(plan):
             raise AssertionError("it was never ready")
 
 
@@ -181,15 +180,15 @@ async def test_ready_by_probe(tmp_path: Path) -> None:
         return asked == 3
 
     plan = plan_for(tmp_path, "time.sleep(60)", ready=ReadyProbe("http://127.0.0.1:9", answers))
-    async with open_engine_process(plan) as process:
-        assert process.url == "http://127.0.0.1:9"
+    async with open_process(plan) as process:
+        assert process.address == "http://127.0.0.1:9"
     assert asked == 3
 
 
-async def test_much_output_does_not_block_the_engine(tmp_path: Path) -> None:
+async def test_much_output_does_not_block_the_process(tmp_path: Path) -> None:
     code = "for _ in range(3000): print('x' * 200)\nprint('ready x')\nsys.stdout.write('z' * 300000)\nsys.exit(0)"
     plan = plan_for(tmp_path, code)
-    async with open_engine_process(plan) as process:
+    async with open_process(plan) as process:
         assert await process.wait_exit() == 0
         await wait_until(lambda: plan.log_path.read_text().count("z") == 300000)
 
@@ -197,9 +196,9 @@ async def test_much_output_does_not_block_the_engine(tmp_path: Path) -> None:
 OWNER = """
 import sys, trio
 from pathlib import Path
-from inference.launch import LaunchPlan, ReadyLine, open_engine_process
+from runtime.process import ProcessPlan, ReadyLine, open_process
 
-engine = '''
+program = '''
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 child = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"])
@@ -208,21 +207,21 @@ time.sleep(60)
 '''
 
 async def main():
-    plan = LaunchPlan("e1", (sys.executable, "-I", "-S", "-c", engine), Path(sys.argv[1]),
+    plan = ProcessPlan("p1", (sys.executable, "-I", "-S", "-c", program), Path(sys.argv[1]),
                       ReadyLine(lambda line: line[6:] if line.startswith("ready ") else None), stop_grace_seconds=0.2)
-    async with open_engine_process(plan) as process:
-        # a worker thread that came and went must not take the engine with it
+    async with open_process(plan) as process:
+        # a worker thread that came and went must not take the process with it
         await trio.to_thread.run_sync(lambda: None)
-        print(process.pid, process.url, flush=True)
+        print(process.pid, process.address, flush=True)
         await trio.sleep_forever()
 
 trio.run(main)
 """
 
 
-async def test_kill_9_of_us_leaves_no_engine_and_no_child_of_it(tmp_path: Path) -> None:
+async def test_kill_9_of_us_leaves_no_process_and_no_child_of_it(tmp_path: Path) -> None:
     owner = subprocess.Popen(  # noqa: ASYNC220
-        [sys.executable, "-c", OWNER, str(tmp_path / "e1.log")], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+        [sys.executable, "-c", OWNER, str(tmp_path / "p1.log")], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
     )
     try:
         assert owner.stdout is not None
@@ -244,10 +243,10 @@ async def test_nothing_leaks_over_ten_launches(tmp_path: Path) -> None:
         return len(list(Path("/proc/self/fd").iterdir()))
 
     plan = plan_for(tmp_path, "print('ready x')\ntime.sleep(60)")
-    async with open_engine_process(plan):
+    async with open_process(plan):
         pass
     before = (open_fds(), trio.lowlevel.current_statistics().tasks_living)
     for _ in range(10):
-        async with open_engine_process(plan):
+        async with open_process(plan):
             pass
     assert (open_fds(), trio.lowlevel.current_statistics().tasks_living) == before
