@@ -196,7 +196,7 @@ class BattlerState:
                 self.health -= attack_damage_for(self.wave)
                 self.hurt_left = FLASH_SECONDS
         if self.health <= 0:
-            self.health = 0.0
+            self.health = self.hurt_left = 0.0
             self.dead = True
             self.popup = None
             self.selected = None
