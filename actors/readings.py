@@ -70,23 +70,28 @@ async def run_logcat(
     device: Device, readings: Readings, *, score: LogcatReading | None, goal: LogcatReading | None
 ) -> None:
     """Follow the phone's log from now on: scores, the goal, crashes. Runs until cancelled; raises `DeviceLost`."""
-    since = await _log_end(device)
-    seen: set[LogcatLine] = set()
+    last = await _log_end(device)
+    since, seen = (last.at, {last}) if last is not None else (None, set())
     while True:
         await trio.sleep(LOGCAT_EVERY_SECONDS)
         command = f"logcat -d -v epoch -T {since}" if since else "logcat -d -v epoch"
         lines = parse_logcat((await device.shell(command)).stdout)
-        fresh = [line for line in lines if line not in seen]
-        if lines:
-            since = lines[-1].at
+        # `-T` gives the last known line again, and phones that do not know it give everything
+        fresh = [line for line in lines if since is None or _is_after(line, since, seen)]
+        if fresh:
+            since = fresh[-1].at
             seen = {line for line in lines if line.at == since}
         for line in fresh:
             _take_line(line, readings, score, goal)
 
 
-async def _log_end(device: Device) -> str | None:
+def _is_after(line: LogcatLine, since: str, seen: set[LogcatLine]) -> bool:
+    return float(line.at) > float(since) or (line.at == since and line not in seen)
+
+
+async def _log_end(device: Device) -> LogcatLine | None:
     lines = parse_logcat((await device.shell("logcat -d -v epoch -T 1")).stdout)
-    return lines[-1].at if lines else None
+    return lines[-1] if lines else None
 
 
 def _take_line(line: LogcatLine, readings: Readings, score: LogcatReading | None, goal: LogcatReading | None) -> None:

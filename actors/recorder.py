@@ -102,6 +102,7 @@ class Recorder:
         self._failure: str | None = None
         self._incomplete: set[str] = set()
         self._last_display: dict[str, float] = {}
+        self._newest: dict[str, Frame] = {}  # by episode
         self._known_jpegs: set[str] = set()
 
     # --- called by sessions; none of these waits
@@ -124,19 +125,28 @@ class Recorder:
         """One decided step, and the frame that it was decided on if a new one had come."""
         self._put(_Step(spec, given, output, frame if self.config.pixels else None), spec)
         if frame is not None:
-            self._show(spec, frame, output)
+            self._newest[spec.episode] = frame
+        newest = self._newest.get(spec.episode)
+        if newest is not None and (frame is not None or output.command is not None):
+            self._show(spec, newest, given.now, output)
+        if output.end is not None:
+            self._newest.pop(spec.episode, None)
         for note in output.notes:
             self.event(note.event, phone=spec.phone, episode=spec.episode, step=given.step, **note.fields)
 
-    def _show(self, spec: EpisodeSpec, frame: Frame, output: StepOutput) -> None:
-        """Keep a frame for the filmstrip, at most one each `frames_every_seconds`, with what was done on it."""
-        last = self._last_display.get(spec.episode)
-        if last is not None and frame.received_at - last < self.config.frames_every_seconds:
-            return
-        self._last_display[spec.episode] = frame.received_at
+    def _show(self, spec: EpisodeSpec, frame: Frame, now: float, output: StepOutput) -> None:
+        """Keep a frame for the filmstrip, at most one each `frames_every_seconds`.
+
+        One on which something is done is kept at half that distance, as that is what people look for.
+        """
         command = output.command
         action = command.action if command is not None else None
         taps = points_of(action) if action is not None else ()
+        last = self._last_display.get(spec.episode)
+        distance = self.config.frames_every_seconds / (2 if taps else 1)
+        if last is not None and now - last < distance:
+            return
+        self._last_display[spec.episode] = now
         label = f"{command.kind.value}: {command.why}" if command is not None else ""
         self._put(_Display(spec, frame, taps, label), None)
 

@@ -3,6 +3,7 @@
 import re
 import time
 
+import attrs
 import trio
 
 from actors.rehearsal.apps.base import LogLine
@@ -266,43 +267,82 @@ def _format(style: str, epoch: float, pid: int, line: LogLine) -> str:
     return f"{stamp} {pid:5d} {pid:5d} {line.level} {line.tag:<8}: {line.text}"
 
 
-async def _logcat(process: Process) -> int:
-    handset = process.handset
-    words = list(process.arguments)
-    style, last, dump, tags = "threadtime", None, False, []
+@attrs.define
+class _LogOptions:
+    """What logcat was asked for."""
+
+    style: str = "threadtime"
+    last: int | None = None
+    """Only so many of the lines that are there."""
+    since: float | None = None
+    """Only lines from this time on, in seconds since the epoch."""
+    dump: bool = False
+    clear: bool = False
+    tags: list[str] = attrs.field(factory=list)
+    problem: str | None = None
+
+    def wants(self, tag: str) -> bool:
+        """True when a line of this tag is shown."""
+        silent = "*:S" in self.tags
+        return not silent or tag in {wanted.split(":", 1)[0] for wanted in self.tags if not wanted.endswith(":S")}
+
+
+def _log_options(words: list[str]) -> _LogOptions:
+    options = _LogOptions()
     while words:
         word = words.pop(0)
-        if word == "-c":
-            await handset.collect_log()
-            handset.log.clear()
-            return 0
         if word in ("-v", "-b", "-t", "-T", "--pid") and words:
-            value = words.pop(0)
-            if word == "-v":
-                style = value
-            elif word in ("-t", "-T") and value.isdigit():
-                last = int(value)
-            dump = dump or word == "-t"
+            _take_log_value(options, word, words.pop(0))
+        elif word == "-c":
+            options.clear = True
         elif word == "-d":
-            dump = True
+            options.dump = True
         elif word == "-s":
-            tags.append("*:S")
+            options.tags.append("*:S")
         elif not word.startswith("-"):
-            tags.append(word)
-    wanted = {tag.split(":", 1)[0] for tag in tags if not tag.endswith(":S")}
-    silent = any(tag == "*:S" for tag in tags)
+            options.tags.append(word)
+    return options
+
+
+def _take_log_value(options: _LogOptions, word: str, value: str) -> None:
+    if word == "-v":
+        options.style = value
+    if word not in ("-t", "-T"):
+        return
+    options.dump = options.dump or word == "-t"
+    if value.isdigit():
+        options.last = int(value)
+        return
+    try:
+        options.since = float(value)  # as `-v epoch` prints it
+    except ValueError:
+        options.problem = f"logcat: {word} {value} not in a time format"
+
+
+async def _logcat(process: Process) -> int:
+    handset = process.handset
+    options = _log_options(list(process.arguments))
+    if options.problem is not None:
+        await process.complain(options.problem)
+        return 1
+    if options.clear:
+        await handset.collect_log()
+        handset.log.clear()
+        return 0
     seen = 0
     while True:
         await handset.collect_log()
         fresh = [entry for entry in handset.log if entry[0] > seen]
         if fresh:
             seen = fresh[-1][0]
-        shown = [entry for entry in fresh if not silent or entry[2].tag in wanted]
-        if last is not None:
-            shown, last = shown[-last:] if last else [], None
+        shown = [entry for entry in fresh if options.wants(entry[2].tag)]
+        if options.since is not None:
+            shown = [e for e in shown if round(handset.boot_epoch + e[2].seconds, 3) >= options.since]
+        if options.last is not None:
+            shown, options.last = shown[-options.last :] if options.last else [], None
         for _, pid, line in shown:
-            await process.print(_format(style, handset.boot_epoch, pid, line))
-        if dump:
+            await process.print(_format(options.style, handset.boot_epoch, pid, line))
+        if options.dump:
             return 0
         await trio.sleep(LOG_POLL_SECONDS)
 

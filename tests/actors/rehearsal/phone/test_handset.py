@@ -163,5 +163,8 @@ async def test_log_formats_and_limits(autojump_clock: trio.testing.MockClock) ->
     ]
     assert (await run(handset, "logcat -d"))[0].startswith("11-14 22:13:21.500  2000")
     assert (await run(handset, "logcat -t 1 -v brief"))[0] == "I/Probe   ( 2000): up 100 100\n"
+    assert len((await run(handset, "logcat -d -v epoch -T 1700000001.500"))[0].splitlines()) == 2
+    assert (await run(handset, "logcat -d -v epoch -T 1700000001.501"))[0] == ""
+    assert (await run(handset, "logcat -d -T yesterday"))[2] == 1
     assert (await run(handset, "logcat -d -s Other:V"))[0] == ""
     assert (await run(handset, "logcat -c; logcat -d"))[0] == ""
