@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import cv2
+import numpy as np
 import trio
 
 from actors.assets import AppAssets
@@ -41,8 +43,8 @@ def new_run_id(now: datetime | None = None) -> str:
     return f"{(now or datetime.now(UTC)).strftime('%Y%m%dT%H%M%SZ')}-{secrets.token_hex(3)}"
 
 
-def make_folder(out: Path, run_id: str, scenario: Scenario, source: bytes) -> Path:
-    """The run folder with what is known before the start.
+def make_folder(out: Path, run_id: str, scenario: Scenario, assets: Mapping[str, AppAssets], source: bytes) -> Path:
+    """The run folder with what is known before the start, the rules' pictures included: a replay needs them.
 
     Raises:
         OSError: it cannot be made or written.
@@ -51,6 +53,11 @@ def make_folder(out: Path, run_id: str, scenario: Scenario, source: bytes) -> Pa
     (folder / "episodes").mkdir(parents=True)
     (folder / "frames").mkdir()
     write_whole(folder / "scenario.toml", source)
+    for app, needed in assets.items():
+        for name, picture in needed.perception.pictures.items():
+            ok, png = cv2.imencode(".png", picture)
+            assert ok, "a loaded picture is never empty"
+            write_whole(folder / "pictures" / app / f"{name}.png", np.asarray(png).tobytes())
     about: dict[str, Any] = {
         "run": run_id,
         "scenario": scenario.name,
@@ -90,7 +97,7 @@ async def run_scenario(
         OSError: the run folder cannot be made.
     """
     run_id = new_run_id()
-    folder = make_folder(out, run_id, scenario, source)
+    folder = make_folder(out, run_id, scenario, assets, source)
     recorder = Recorder(folder, scenario.record)
     with bind(run=run_id):
         emit("actors.run.started", scenario=scenario.name, folder=str(folder))

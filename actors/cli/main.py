@@ -6,7 +6,9 @@ from importlib import metadata
 import click
 
 from actors.cli.engine_rehearsal import rehearse
+from actors.cli.model import model
 from actors.cli.phones import phones
+from actors.cli.results import replay, report
 from actors.cli.scenarios import check, run
 
 
@@ -23,9 +25,12 @@ def engine() -> None:
 
 engine.add_command(rehearse)
 
+corral.add_command(model)
 corral.add_command(phones)
 corral.add_command(run)
 corral.add_command(check)
+corral.add_command(report)
+corral.add_command(replay)
 
 
 def main() -> None:

@@ -81,8 +81,7 @@ def ledger_chart(title: str, rows: Sequence[Mapping[str, float]], stages: Sequen
                 color = PALETTE[number % len(PALETTE)]
                 place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{max(1.0, step - 1):.1f}"'
                 parts.append(
-                    f'<rect {place} fill="{color}">'
-                    f"<title>{escape(stage)} {row.get(stage, 0.0):.0f} ms</title></rect>"
+                    f'<rect {place} fill="{color}"><title>{escape(stage)} {row.get(stage, 0.0):.0f} ms</title></rect>'
                 )
             x += width
         y += step

@@ -123,6 +123,12 @@ def encode_output(output: StepOutput) -> dict[str, Any]:
     return encoded
 
 
+def encode_percept(percept: Percept) -> dict[str, Any]:
+    """A percept as JSON values: equal percepts give equal values, whether made now or read back."""
+    encoded: dict[str, Any] = json.loads(json.dumps(_CONVERTER.unstructure(percept)))
+    return encoded
+
+
 def encode_step(given: StepInput, output: StepOutput, png: str | None = None) -> str:
     """A step as one line without its line end."""
     line: dict[str, Any] = {"in": _CONVERTER.unstructure(given), "out": _CONVERTER.unstructure(output)}

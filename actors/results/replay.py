@@ -1,13 +1,14 @@
 """Runs the policy again on a record, and proves that it decides the same."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 from actors.assets import load_picture
-from actors.results.record import Header, RecordUnreadable, decode_header, decode_steps, encode_output
+from actors.configuration import ScenarioError
+from actors.results.record import Header, RecordUnreadable, decode_header, decode_steps, encode_output, encode_percept
 from policies.baseline import RandomPolicy
 from policies.episode import EpisodePolicy
 from policies.frame import Frame, Pixels
@@ -45,15 +46,19 @@ class Replay:
 MAX_DIFFERENCES = 5
 
 
-def episode_folders(run: Path) -> list[Path]:
-    """Every episode folder of a run that has a record, by name.
+def episode_folders(run: Path, episode: str | None = None) -> list[Path]:
+    """Every episode folder of a run that has a record, by name; or that of one episode.
 
     Raises:
-        RecordUnreadable: the folder is no run.
+        RecordUnreadable: the folder is no run, or has no such episode.
     """
     found = sorted(path.parent for path in run.glob("episodes/*/steps.jsonl"))
     if not found:
         raise RecordUnreadable(f"{run}: no episodes/*/steps.jsonl in it: is it a run folder?")
+    if episode is not None:
+        found = [path for path in found if path.name == episode]
+        if not found:
+            raise RecordUnreadable(f"{run}: it has no episode {episode!r}")
     return found
 
 
@@ -72,13 +77,12 @@ def read_header(episode: Path) -> Header:
         raise RecordUnreadable(f"{episode}/steps.jsonl: {error}") from error
 
 
-def replay_episode(episode: Path, *, pixels: bool = False, pictures: Mapping[str, Pixels] | None = None) -> Replay:
+def replay_episode(episode: Path, *, pixels: bool = False) -> Replay:
     """Decide every recorded step again.
 
     Args:
         episode: Its folder.
         pixels: Run perception again too, on the recorded PNGs (`record.pixels = true`).
-        pictures: The templates that its probes name; needed with `pixels`.
 
     Raises:
         RecordUnreadable: the record is broken, or holds no pixels where they were asked for.
@@ -89,8 +93,8 @@ def replay_episode(episode: Path, *, pixels: bool = False, pictures: Mapping[str
     perception = None
     if pixels:
         try:
-            perception = compile_probes(header.probes, pictures or {})
-        except ValueError as error:
+            perception = compile_probes(header.probes, _pictures_of(episode.parent.parent / "pictures" / header.app))
+        except (ValueError, ScenarioError) as error:
             raise RecordUnreadable(f"{episode}: {error}") from error
     steps, perceived, ended = 0, 0, False
     differences: list[str] = []
@@ -105,8 +109,9 @@ def replay_episode(episode: Path, *, pixels: bool = False, pictures: Mapping[str
         if perception is not None and given.percept is not None:
             seen = perceive(perception, _frame_for(episode, step.png, given.percept))
             perceived += 1
-            if seen.readings != given.percept.readings or seen.thumbnail != given.percept.thumbnail:
-                _note(differences, f"step {given.step}: perception reads something else")
+            recorded, again = encode_percept(given.percept), encode_percept(seen)
+            if recorded != again:
+                _note(differences, f"step {given.step}: {_first_difference(recorded, again, 'percept')}")
         output = policy.step(given)
         encoded = encode_output(output)
         if encoded != step.output:
@@ -138,6 +143,11 @@ def replay_episode(episode: Path, *, pixels: bool = False, pictures: Mapping[str
     )
 
 
+def _pictures_of(folder: Path) -> dict[str, Pixels]:
+    found = sorted(folder.rglob("*.png"))
+    return {str(path.relative_to(folder).with_suffix("")): load_picture(path) for path in found}
+
+
 def _steps(episode: Path) -> Iterator[Any]:
     path = episode / "steps.jsonl"
     try:
@@ -153,7 +163,10 @@ def _steps(episode: Path) -> Iterator[Any]:
 def _frame_for(episode: Path, png: str | None, percept: Percept) -> Frame:
     if png is None:
         raise RecordUnreadable(f"{episode}: frame {percept.seq} was not kept: record with record.pixels = true")
-    pixels = load_picture(episode.parent.parent / "frames" / f"{png}.png")
+    try:
+        pixels = load_picture(episode.parent.parent / "frames" / f"{png}.png")
+    except ScenarioError as error:
+        raise RecordUnreadable(f"{episode}: {error}") from error
     geometry = Geometry(percept.width, percept.height, percept.rotation)
     return Frame(pixels, percept.seq, percept.requested_at, percept.received_at, geometry, percept.epoch)
 
