@@ -2,6 +2,7 @@
 
 from policies.action import Action, Swipe, Tap
 from policies.criteria import EpisodeFacts, Outcome, judge
+from policies.human import HumanWatch, expired_reason
 from policies.step import Command, CommandKind, EpisodeEnd, EpisodeSettings, StepInput, StepOutput
 from policies.tally import Tally
 from runtime.ids import EpisodeId
@@ -20,19 +21,24 @@ class RandomPolicy:
         self.goal_reached = False
         self._crashes = 0
         self._started_at: float | None = None
+        self._last_now = 0.0
+        self._human = HumanWatch(settings.human)
         self._next_at = 0.0
         self._out: int | None = None
 
     @property
+    def paused(self) -> str | None:
+        """Why a person is needed; None while the episode's clock runs."""
+        return self._human.paused
+
+    @property
     def due_at(self) -> float:
-        """It acts on frames alone."""
-        return float("inf")
+        """It acts on frames alone; a pause runs out by itself."""
+        return self._human.due_at
 
     def step(self, given: StepInput) -> StepOutput:
         """Decide what to do now."""
-        if self._started_at is None:
-            self._started_at = given.now
-        self.tally.active_seconds = given.now - self._started_at
+        self._advance_clock(given.now)
         self.score = given.score if given.score is not None else self.score
         self.goal_reached = self.goal_reached or given.goal_reached
         self._crashes = given.crashes
@@ -41,7 +47,14 @@ class RandomPolicy:
         self.tally.act_errors += sum(result.error is not None for result in given.results)
         if given.stop is not None:
             return StepOutput(end=EpisodeEnd(Outcome.CANCELLED, given.stop))
-        if self._is_over(given.now):
+        was_paused = self._human.paused is not None
+        self._human.step(given.percept, given.now, resumed=given.resumed)
+        if self._human.paused is not None:
+            self.tally.pauses += not was_paused
+            if self._human.is_expired(given.now):
+                return StepOutput(end=EpisodeEnd(Outcome.FAILED, expired_reason(self._human)))
+            return StepOutput()
+        if self._is_over():
             return StepOutput(end=EpisodeEnd(*judge(self.settings.criteria, self._facts())))
         if given.percept is None:
             return StepOutput()
@@ -54,10 +67,17 @@ class RandomPolicy:
         action = random_action(given.draw, given.percept.width, given.percept.height)
         return StepOutput(command=Command(self._out, CommandKind.PLANNED, action, "at random"))
 
-    def _is_over(self, now: float) -> bool:
+    def _advance_clock(self, now: float) -> None:
+        if self._started_at is None:
+            self._started_at = self._last_now = now
+        if self._human.paused is not None:
+            self.tally.paused_seconds += now - self._last_now
+        self._last_now = now
+        self.tally.active_seconds = now - self._started_at - self.tally.paused_seconds
+
+    def _is_over(self) -> bool:
         limits = self.settings.limits
-        assert self._started_at is not None
-        if now - self._started_at >= limits.seconds:
+        if self.tally.active_seconds >= limits.seconds:
             return True
         if limits.steps is not None and self.tally.steps >= limits.steps:
             return True

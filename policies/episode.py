@@ -10,6 +10,7 @@ from policies.effect import Effect, PendingEffect, Recovery
 from policies.geometry import Geometry
 from policies.grammar import ReplyFailure
 from policies.history import History
+from policies.human import HumanWatch, expired_reason
 from policies.ledger import PlannedFrames
 from policies.perception import Percept
 from policies.planner import PlanFailed, PlanFailureKind, PlanReply, PlanRequest
@@ -66,6 +67,7 @@ class EpisodePolicy:
         self._crashes = 0
         self._started_at: float | None = None
         self._last_now = 0.0
+        self._human = HumanWatch(settings.human)
         self._percept: Percept | None = None
         self._memory = ReflexMemory()
         self._reflex_epoch = 0
@@ -92,8 +94,15 @@ class EpisodePolicy:
         self._stuck = False
 
     @property
+    def paused(self) -> str | None:
+        """Why a person is needed; None while the episode's clock runs."""
+        return self._human.paused
+
+    @property
     def due_at(self) -> float:
         """When the policy wants to be asked again even if nothing happens; infinity if it does not."""
+        if self._human.paused is not None:
+            return self._human.due_at
         if self._out is not None or self._percept is None:
             return float("inf")
         if self._queue:
@@ -111,6 +120,9 @@ class EpisodePolicy:
         if given.lost:
             self._out = None
             self._void_all(work, "lost")
+        if self._wait_for_human(given, work):
+            end = self._end_while_paused(given)
+            return StepOutput(abort=work.abort, notes=tuple(work.notes), end=end)
         if given.percept is not None:
             self.tally.steps += 1
             self._observe(given.percept, given.now, work)
@@ -137,10 +149,42 @@ class EpisodePolicy:
         if self._started_at is None:
             self._started_at = self._last_now = now
             return
+        if self._human.paused is not None:
+            self.tally.paused_seconds += now - self._last_now
+            self._last_now = now
+            return
         self.tally.active_seconds += now - self._last_now
         if self._out is None and not self._queue and self._request is not None:
             self.tally.stall_seconds += max(0.0, now - max(self._last_now, self._busy_until))
         self._last_now = now
+
+    def _wait_for_human(self, given: StepInput, work: _Work) -> bool:
+        """True while a person is needed: then nothing is planned, done or judged."""
+        was_paused = self._human.paused is not None
+        self._human.step(given.percept, given.now, resumed=given.resumed)
+        if self._human.paused is None:
+            if was_paused:
+                work.note("policies.human.resumed", by="command" if given.resumed else "screen")
+            return False
+        if given.percept is not None:
+            self._percept = given.percept
+        if not was_paused:
+            self.tally.pauses += 1
+            work.note("policies.human.needed", why=self._human.paused)
+            self._void_all(work, "needs_human")
+            self._memory = ReflexMemory(self._memory.fired_at)
+        # what was done just before the pause cannot be judged by screens that a person changes
+        for pending in self._effects:
+            self._history.close_action(pending.planned.seq, "not judged: a person was needed")
+        self._effects, self._recovery = [], None
+        return True
+
+    def _end_while_paused(self, given: StepInput) -> EpisodeEnd | None:
+        if given.stop is not None:
+            return EpisodeEnd(Outcome.CANCELLED, given.stop)
+        if self._human.is_expired(given.now):
+            return EpisodeEnd(Outcome.FAILED, expired_reason(self._human))
+        return None
 
     def _take_readings(self, given: StepInput) -> None:
         if given.score is not None:
@@ -296,7 +340,7 @@ class EpisodePolicy:
             return EpisodeEnd(Outcome.CANCELLED, given.stop)
         limits, criteria = self.settings.limits, self.settings.criteria
         outcome, reason = judge(criteria, self._facts())
-        if self._stuck or given.now - self._started_at >= limits.seconds:
+        if self._stuck or given.now - self._started_at - self.tally.paused_seconds >= limits.seconds:
             return EpisodeEnd(outcome, reason)
         if limits.steps is not None and self.tally.steps >= limits.steps:
             return EpisodeEnd(outcome, reason)

@@ -94,7 +94,7 @@ def react(
     holding = {
         rule.name: memory.holding.get(rule.name, 0) + 1
         for rule in rules
-        if rule.when and all(_holds(condition, percept) for condition in rule.when)
+        if rule.when and all(holds(condition, percept) for condition in rule.when)
     }
     for rule in sorted(rules, key=lambda r: -r.priority):
         if holding.get(rule.name, 0) < rule.frames:
@@ -110,7 +110,8 @@ def react(
     return None, ReflexMemory(memory.fired_at, holding)
 
 
-def _holds(condition: Condition, percept: Percept) -> bool:
+def holds(condition: Condition, percept: Percept) -> bool:
+    """Judge one condition on one frame; a probe that was not read never holds."""
     reading = percept.readings.get(condition.probe)
     if reading is None:
         return False

@@ -9,6 +9,7 @@ from inference.profile import ModelProfile
 from policies.action import Action
 from policies.criteria import Criteria, Outcome
 from policies.effect import EffectSettings
+from policies.human import HumanSettings
 from policies.overlap import OverlapSettings
 from policies.perception import Percept
 from policies.planner import PlanFailed, PlanReply, PlanRequest
@@ -43,6 +44,8 @@ class EpisodeSettings:
     criteria: Criteria = attrs.field(factory=Criteria)
     needed_wait_seconds: float = 0.0
     """Of each planned wait, what the goal needs (an animation, say); a longer wait counts as stall."""
+    human: HumanSettings = attrs.field(factory=HumanSettings)
+    """What pauses the episode until a person has helped."""
 
 
 class CommandKind(StrEnum):
@@ -99,6 +102,8 @@ class StepInput:
     """The phone was away since the last step: what was planned before is void."""
     stop: str | None = None
     """The run wants the episode to end now, and why."""
+    resumed: bool = False
+    """A person said that a paused episode goes on."""
 
 
 @attrs.frozen

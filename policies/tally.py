@@ -35,6 +35,10 @@ class Tally:
     thinking_characters: int = 0
     stall_seconds: float = 0.0
     active_seconds: float = 0.0
+    """Without those of pauses."""
+    pauses: int = 0
+    """Times that a person was needed."""
+    paused_seconds: float = 0.0
 
     def count_stale(self, stale: Stale) -> None:
         """Count one action that was not done because it was stale."""
