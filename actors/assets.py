@@ -1,19 +1,23 @@
 """The files that a scenario names: rule files, their pictures, model profiles. Read once, before anything starts."""
 
+import difflib
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 
 import attrs
 import cv2
 import numpy as np
 
-from actors.configuration import Problem, ScenarioError, read_toml, structured
+from actors.configuration import Problem, ScenarioError, line_of, read_toml, structured
+from actors.profiles.checks import profile_problems
 from actors.rulefile import RuleFile, parse_rule_file
 from actors.scenario import ProbeReading, Scenario
-from inference.profile import ModelProfile, ReplyCodec
+from inference.profile import ModelProfile
 from policies.frame import Pixels
 from policies.perception import Perception, compile_probes
 
+BUNDLED_PROFILES = ("compact", "qwen3-vl", "qwen2.5-vl", "ui-tars-1.5", "internvl3.5", "json-example")
 MAX_FILE_BYTES = 16 << 20  # a rule file or a cut-out picture is never this large
 
 
@@ -92,25 +96,40 @@ def load_picture(path: Path) -> Pixels:
 
 
 def load_profile(name: str, folder: Path) -> ModelProfile:
-    """A bundled profile by name, or a profile file.
+    """A bundled profile by name, or a profile file (`*.toml`) beside `folder`.
 
     Raises:
-        ScenarioError: no such profile, or a wrong file.
+        ScenarioError: no such profile, or a wrong file, with every mistake.
     """
-    if not name.endswith(".toml"):
-        profile = BUNDLED_PROFILES.get(name)
-        if profile is None:
-            known = ", ".join(sorted(BUNDLED_PROFILES))
-            raise ScenarioError([Problem(f"no profile {name!r}: give a file, or one of {known}", "$.planner.profile")])
-        return profile
-    path = folder / name
-    source = read_file(path)
-    parsed, problems = structured(read_toml(source, str(path)), ModelProfile, source=source, file=str(path))
-    if parsed is None:
+    if name.endswith(".toml"):
+        path = folder / name
+        return parse_profile(read_file(path), str(path))
+    if name not in BUNDLED_PROFILES:
+        near = difflib.get_close_matches(name, BUNDLED_PROFILES, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        known = ", ".join(BUNDLED_PROFILES)
+        message = f"no profile {name!r}: {hint}Give a file that ends in .toml, or one of {known}"
+        raise ScenarioError([Problem(message, "$.planner.profile")])
+    return parse_profile(bundled_profile(name), f"{name}.toml")
+
+
+def bundled_profile(name: str) -> bytes:
+    """The file of a bundled profile, one of `BUNDLED_PROFILES`."""
+    return files("actors.profiles").joinpath(f"{name}.toml").read_bytes()
+
+
+def parse_profile(source: bytes, file: str) -> ModelProfile:
+    """Read a profile file.
+
+    Raises:
+        ScenarioError: with every mistake.
+    """
+    parsed, problems = structured(read_toml(source, file), ModelProfile, source=source, file=file)
+    if parsed is not None:
+        lines = source.decode("utf-8-sig").splitlines()
+        problems += [Problem(message, path, file, line_of(lines, path)) for message, path in profile_problems(parsed)]
+    if parsed is None or problems:
         raise ScenarioError(problems)
-    if parsed.codec is ReplyCodec.COMPACT and parsed.coordinates != "per_mille":
-        message = "the compact codec has three-digit coordinates: coordinates must be per_mille"
-        raise ScenarioError([Problem(message, "$.coordinates", str(path))])
     return parsed
 
 
@@ -126,6 +145,3 @@ def read_file(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ScenarioError([Problem(f"cannot be read: {error.strerror or error}", "$", str(path))]) from error
-
-
-BUNDLED_PROFILES: Mapping[str, ModelProfile] = {"compact": ModelProfile()}

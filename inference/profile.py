@@ -74,7 +74,10 @@ class ModelProfile:
     history_steps: int = attrs.field(default=8, metadata={"min": 0, "max": 1000})
     """How many past plans are kept as text."""
     query: str = "Goal: {goal}\nAlready scheduled: {scheduled}\nGive the actions that follow."
-    """The last text. `{goal}`, `{scheduled}`, `{notes}` and `{previous}` are filled in."""
+    """The last text. `{goal}`, `{scheduled}` and `{notes}` are filled in; a note that has no place is put below it.
+
+    A model that is told what is `{scheduled}` plans what follows it; one that is not, plans from the frame on.
+    """
     layout: PromptLayout = PromptLayout.SLIDING
     rebase_steps: int = attrs.field(default=5, metadata={"min": 1, "max": 100})
     """`append` only: after this many plans the window starts anew."""
@@ -85,9 +88,10 @@ class ModelProfile:
     """`per_mille`, `absolute` or `smart_resized` (see `policies.geometry.Coordinates`)."""
     resize_factor: int = attrs.field(default=28, metadata={"min": 1})
     """`smart_resized` only: patch size x merge size (28 for Qwen2.5-VL and UI-TARS-1.5, 32 for Qwen3-VL)."""
-    min_pixels: int = 56 * 56
-    max_pixels: int = 16384 * 28 * 28
-    pixels_per_token: int = 28 * 28
+    min_pixels: int = attrs.field(default=56 * 56, metadata={"min": 1})
+    max_pixels: int = attrs.field(default=16384 * 28 * 28, metadata={"min": 1})
+    """`smart_resized` only: as the engine's image processor has them."""
+    pixels_per_token: int = attrs.field(default=28 * 28, metadata={"min": 1})
     """Vision tokens of a frame = its pixels / this."""
     max_side: int = attrs.field(default=1280, metadata={"min": 64, "max": 8192})
     """Frames are reduced so that the long side is at most this; coordinates are mapped back exactly."""
@@ -96,8 +100,8 @@ class ModelProfile:
     json_mapping: JsonMapping = attrs.field(factory=JsonMapping)
     max_actions: int = attrs.field(default=5, metadata={"min": 1, "max": 20})
     """The longest chunk."""
-    max_tokens: int = attrs.field(default=64, metadata={"min": 1, "max": 32768})
-    """Hard limit on output tokens a plan."""
+    max_tokens: int = attrs.field(default=112, metadata={"min": 1, "max": 32768})
+    """Hard limit on output tokens a plan. Five swipes, or four and a text, are 103 at a token a character."""
     max_text_length: int = attrs.field(default=32, metadata={"min": 0, "max": 1000})
     """Longest text that a plan may type."""
     stop: tuple[str, ...] = ()

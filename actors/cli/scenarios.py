@@ -12,6 +12,7 @@ from actors.assets import AppAssets, load_assets, read_file
 from actors.configuration import Problem, ScenarioError
 from actors.fleet import Fleet, FleetError
 from actors.live import log_progress, show_live
+from actors.profiles.checks import profile_warnings
 from actors.results.summary import exit_code_for, failed_by_infrastructure
 from actors.run import RunResult, run_scenario
 from actors.scenario import Scenario, parse_scenario
@@ -118,6 +119,9 @@ def _conclude(result: RunResult) -> int:
 @SET
 def check(file: Path, overrides: dict[str, str]) -> None:
     """Check the scenario FILE and every file that it names; print all mistakes at once."""
-    scenario, _, _ = load(file, overrides)
+    scenario, assets, _ = load(file, overrides)
+    for name, profile in {one.profile.name: one.profile for one in assets.values()}.items():
+        for message, path in profile_warnings(profile):
+            click.echo(f"Warning: profile {name}: {message} @ {path}", err=True)
     phones = sum(len(g.addresses) if hasattr(g, "addresses") else g.count for g in scenario.phones)
     click.echo(f"{file}: {phones} phones, {len(scenario.apps)} apps, {len(scenario.engines)} engines: no mistakes")
