@@ -4,11 +4,22 @@ from collections.abc import Mapping
 
 import attrs
 
-from actors.configuration import Problem, ScenarioError, read_toml, register_tagged_union, structured
-from policies.perception import BarProbe, ColorProbe, DigitsProbe, Probe, TemplateProbe
+from actors.configuration import Problem, ScenarioError, line_of, read_toml, register_tagged_union, structured
+from policies.detector import detector_problems
+from policies.ocr import ocr_problems
+from policies.perception import picture_names
+from policies.probes import BarProbe, ColorProbe, DetectorProbe, DigitsProbe, OcrProbe, Probe, TemplateProbe
 from policies.reflex import Rule
 
-register_tagged_union(Probe, {"template": TemplateProbe, "color": ColorProbe, "bar": BarProbe, "digits": DigitsProbe})
+PROBE_KINDS = {
+    "template": TemplateProbe,
+    "color": ColorProbe,
+    "bar": BarProbe,
+    "digits": DigitsProbe,
+    "ocr": OcrProbe,
+    "detector": DetectorProbe,
+}
+register_tagged_union(Probe, PROBE_KINDS)
 
 
 @attrs.frozen
@@ -22,13 +33,7 @@ class RuleFile:
 
     def picture_names(self) -> tuple[str, ...]:
         """Every picture that some probe needs, sorted."""
-        names: set[str] = set()
-        for probe in self.probes.values():
-            if isinstance(probe, TemplateProbe):
-                names.add(probe.template)
-            elif isinstance(probe, DigitsProbe):
-                names.update(f"{probe.digits}/{digit}" for digit in range(10))
-        return tuple(sorted(names))
+        return tuple(sorted({name for probe in self.probes.values() for name in picture_names(probe)}))
 
 
 def parse_rule_file(source: bytes, file: str) -> RuleFile:
@@ -40,7 +45,8 @@ def parse_rule_file(source: bytes, file: str) -> RuleFile:
     parsed, problems = structured(read_toml(source, file), RuleFile, source=source, file=file)
     if parsed is None:
         raise ScenarioError(problems)
-    problems = [Problem(message, path, file) for message, path in cross_problems(parsed)]
+    lines = source.decode("utf-8-sig").splitlines()
+    problems = [Problem(message, path, file, line_of(lines, path)) for message, path in cross_problems(parsed)]
     if problems:
         raise ScenarioError(problems)
     return parsed
@@ -49,6 +55,11 @@ def parse_rule_file(source: bytes, file: str) -> RuleFile:
 def cross_problems(rules: RuleFile) -> list[tuple[str, str]]:
     """(message, path) of what no single key shows: unknown probes, doubled names, actions that are none or two."""
     found: list[tuple[str, str]] = []
+    for name, probe in rules.probes.items():
+        if isinstance(probe, OcrProbe):
+            found += [(message, f"$.probes.{name}.{key}") for key, message in ocr_problems(probe)]
+        elif isinstance(probe, DetectorProbe):
+            found += [(message, f"$.probes.{name}.{key}") for key, message in detector_problems(probe)]
     names: set[str] = set()
     for index, rule in enumerate(rules.rules):
         at = f"$.rules[{index}]"

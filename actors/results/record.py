@@ -15,8 +15,9 @@ import cattrs
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from policies.action import Action
-from policies.perception import Percept, Probe, Reading
+from policies.perception import Percept
 from policies.planner import PlanFailed, PlanReply, PlanRequest
+from policies.probes import Probe, Reading
 from policies.step import EpisodeSettings, StepInput, StepOutput
 from policies.thumbnail import Thumbnail, decode_thumbnail, encode_thumbnail
 
@@ -86,12 +87,16 @@ def _make_converter() -> cattrs.Converter:
     converter.register_structure_hook(Thumbnail, lambda text, _: decode_thumbnail(text))
 
     def reading_out(reading: Reading) -> list[Any]:
-        value = None if math.isnan(reading.value) else round(reading.value, 6)
-        return [value, reading.hit, *(reading.at or ())]
+        value = None if math.isnan(reading.value) else reading.value
+        if reading.text is None and not reading.age_seconds:
+            return [value, reading.hit, *(reading.at or ())]
+        return [value, reading.hit, *(reading.at or (None, None)), reading.text, reading.age_seconds]
 
     def reading_in(parts: list[Any], _: Any) -> Reading:
-        value, hit, *at = parts
-        return Reading(math.nan if value is None else value, hit, (at[0], at[1]) if at else None)
+        """[value, hit], then x and y, then a slow probe's text and age: each pair only where there is something."""
+        whole = parts + [None] * (6 - len(parts))
+        value, hit, x, y, text, age = whole
+        return Reading(math.nan if value is None else value, hit, None if x is None else (x, y), text, age or 0.0)
 
     converter.register_unstructure_hook(Reading, reading_out)
     converter.register_structure_hook(Reading, reading_in)

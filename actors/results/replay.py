@@ -13,7 +13,7 @@ from policies.baseline import RandomPolicy
 from policies.episode import EpisodePolicy
 from policies.frame import Frame, Pixels
 from policies.geometry import Geometry
-from policies.perception import Percept, compile_probes, perceive
+from policies.perception import Percept, compile_probes, perceive, slow_readings, with_slow
 from policies.step import StepInput
 from policies.tally import Tally
 from runtime.ids import EpisodeId
@@ -108,6 +108,7 @@ def replay_episode(episode: Path, *, pixels: bool = False) -> Replay:
         given = step.given
         if perception is not None and given.percept is not None:
             seen = perceive(perception, _frame_for(episode, step.png, given.percept))
+            seen = with_slow(seen, slow_readings(perception, given.percept))
             perceived += 1
             recorded, again = encode_percept(given.percept), encode_percept(seen)
             if recorded != again:

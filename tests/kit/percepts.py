@@ -3,8 +3,9 @@
 import numpy as np
 
 from inference.messages import TextPart
-from policies.perception import Percept, Reading
+from policies.perception import Percept
 from policies.planner import PlanReply, PlanRequest
+from policies.probes import Reading
 from policies.thumbnail import Thumbnail
 
 WIDTH, HEIGHT = 720, 1280

@@ -13,8 +13,8 @@ from policies.effect import EffectSettings
 from policies.episode import EpisodePolicy
 from policies.geometry import Region
 from policies.overlap import OverlapSettings
-from policies.perception import Reading
 from policies.planner import PlanFailed, PlanFailureKind, PlanRequest
+from policies.probes import Reading
 from policies.reflex import Comparison, Condition, ReflexAction, Rule
 from policies.staleness import StalenessRule, StalenessSettings
 from policies.step import ActResult, Command, CommandKind, EpisodeSettings, Limits, StepInput, StepOutput

@@ -10,8 +10,8 @@ from actors.results.record import decode_steps, encode_output, encode_step
 from policies.criteria import Criteria
 from policies.episode import EpisodePolicy
 from policies.geometry import Region
-from policies.perception import Reading
 from policies.planner import PlanFailed, PlanFailureKind, PlanRequest
+from policies.probes import Reading
 from policies.reflex import Comparison, Condition, ReflexAction, Rule
 from policies.step import ActResult, Command, EpisodeSettings, Limits, StepInput, StepOutput
 from runtime.ids import EpisodeId

@@ -8,18 +8,8 @@ import pytest
 
 from policies.frame import Frame, Pixels, pixels_from_rgba
 from policies.geometry import Anchor, Geometry, Region
-from policies.perception import (
-    BarProbe,
-    ColorProbe,
-    DigitsProbe,
-    Direction,
-    HsvRange,
-    Perception,
-    Reading,
-    TemplateProbe,
-    compile_probes,
-    perceive,
-)
+from policies.perception import Perception, compile_probes, perceive
+from policies.probes import BarProbe, ColorProbe, DigitsProbe, Direction, HsvRange, Reading, TemplateProbe
 
 GREEN = HsvRange((50, 150, 150), (70, 255, 255))
 RED = HsvRange((170, 150, 150), (10, 255, 255))
