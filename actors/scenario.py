@@ -8,12 +8,14 @@ from typing import Any
 import attrs
 
 from actors.configuration import Problem, ScenarioError, line_of, read_toml, register_tagged_union, structured
+from actors.setup_config import AccountConfig, SetupConfig, TeardownConfig, account_problems, setup_problems
 from inference.config import EngineConfig, check_engine
 from inference.profile import ModelProfile
 from policies.criteria import Criteria
 from policies.effect import EffectSettings
+from policies.human import HumanSettings, Resume
 from policies.overlap import OverlapSettings
-from policies.reflex import Rule
+from policies.reflex import Condition, Rule
 from policies.staleness import StalenessRule, StalenessSettings
 from policies.step import EpisodeSettings, Limits
 from runtime.ids import DEFAULT_TENANT, TenantId, is_legal_id
@@ -97,6 +99,20 @@ class AppConfig:
     """Instead of the scenario's."""
     planner: PlannerConfig | None = None
     """Instead of the scenario's."""
+    setup: SetupConfig | None = None
+    """None: the app is stopped and started afresh."""
+    teardown: TeardownConfig | None = None
+    """None: the app is stopped where there is a setup, else left as it is."""
+    needs_human: tuple[Condition, ...] = ()
+    """Any one of these (a captcha, a second factor) pauses setup and episode until a person has helped."""
+    resume: Resume = Resume.MANUAL
+    needs_human_seconds: float = attrs.field(default=3600.0, metadata={"above": 0})
+    """The episode fails when nobody has helped for so long."""
+
+    @property
+    def human(self) -> HumanSettings:
+        """What pauses this app's flows and episodes."""
+        return HumanSettings(self.needs_human, self.resume, self.needs_human_seconds)
 
 
 class BotKind(StrEnum):
@@ -120,6 +136,11 @@ class SimulatedPhones:
     size: str = attrs.field(default="720x1280", metadata={"pattern": _SIZE, "means": "a size like 720x1280"})
 
     @property
+    def phone_count(self) -> int:
+        """How many phones these are."""
+        return self.count
+
+    @property
     def pixels(self) -> tuple[int, int]:
         """(width, height)."""
         width, height = self.size.split("x")
@@ -133,6 +154,11 @@ class AdbPhones:
     app: str
     addresses: tuple[str, ...] = attrs.field(metadata={"nonempty": True})
     bot: BotKind = BotKind.PLANNED
+
+    @property
+    def phone_count(self) -> int:
+        """How many phones these are."""
+        return len(self.addresses)
 
 
 PhoneGroup = SimulatedPhones | AdbPhones
@@ -177,6 +203,7 @@ class Scenario:
     planner: PlannerConfig = attrs.field(factory=PlannerConfig)
     capture: CaptureConfig = attrs.field(factory=CaptureConfig)
     record: RecordConfig = attrs.field(factory=RecordConfig)
+    accounts: tuple[AccountConfig, ...] = ()
 
     def is_planned(self, app_name: str) -> bool:
         """Some bot asks a model about this app."""
@@ -274,6 +301,32 @@ def cross_problems(scenario: Scenario) -> list[tuple[str, str]]:
             found.append(("'min_score' needs to know how the score is read", f"{at}.criteria.min_score"))
         if app.criteria.goal_reached and app.goal_reached is None:
             found.append(("'goal_reached' needs to know how the goal is read", f"{at}.criteria.goal_reached"))
+        found += setup_problems(app.setup, app.teardown, at)
+    return found + account_problems(scenario.accounts, account_users(scenario))
+
+
+def account_users(scenario: Scenario) -> dict[str, list[str]]:
+    """Pool → the apps whose setup leases from it."""
+    users: dict[str, list[str]] = {}
+    for name, app in scenario.apps.items():
+        if app.setup is not None and app.setup.accounts is not None:
+            users.setdefault(app.setup.accounts, []).append(name)
+    return users
+
+
+def warnings_for(scenario: Scenario) -> list[tuple[str, str]]:
+    """(message, path) of what works, but perhaps not as its author thinks."""
+    found = []
+    for pool, apps in account_users(scenario).items():
+        accounts = sum(account.pool == pool for account in scenario.accounts)
+        phones = sum(group.phone_count for group in scenario.phones if group.app in apps)
+        if phones > accounts:
+            waits = min(app.setup.account_wait_seconds for n in apps if (app := scenario.apps[n]).setup is not None)
+            message = (
+                f"pool {pool!r} has {accounts} accounts for {phones} phones: {accounts} play at a time, the others "
+                f"wait for a free account, up to {waits:g} s each"
+            )
+            found.append((message, "$.accounts"))
     return found
 
 
@@ -307,4 +360,5 @@ def episode_settings_for(
         limits=app.limits or scenario.limits,
         criteria=app.criteria,
         needed_wait_seconds=app.needed_wait_seconds,
+        human=app.human,
     )

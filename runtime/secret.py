@@ -3,7 +3,7 @@
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import NoReturn
 from urllib.parse import quote
 
@@ -13,6 +13,7 @@ MIN_REDACTED_LENGTH = 4  # masking every occurrence of a shorter value would mak
 _lock = threading.Lock()
 _spellings: set[str] = set()
 _pattern: re.Pattern[str] | None = None
+_taken: dict[str, "Secret"] = {}  # {variable: its secret}
 
 
 class SecretMissing(Exception):
@@ -64,6 +65,22 @@ def secret_from_environment(name: str, environ: Mapping[str, str] | None = None)
     if not value:
         raise SecretMissing(f"environment variable {name} is not set: it must hold the secret")
     return Secret(value)
+
+
+def take_from_environment(name: str, environ: MutableMapping[str, str] | None = None) -> Secret:
+    """As `secret_from_environment`, and the variable is removed: processes that we start later do not inherit it.
+
+    Asked again, it gives the same secret, or the new one if the variable has been set again. What the kernel shows in
+    our own `/proc/PID/environ` is what we were started with; only our own user can read that.
+
+    Raises:
+        SecretMissing: the variable is not set, or empty, and was not taken before.
+    """
+    variables = os.environ if environ is None else environ
+    if variables.get(name) or name not in _taken:
+        _taken[name] = secret_from_environment(name, variables)
+        del variables[name]
+    return _taken[name]
 
 
 def redact(text: str) -> str:

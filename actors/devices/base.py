@@ -1,5 +1,7 @@
 """What every phone driver offers, and the errors that say whose fault it was."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import attrs
@@ -96,6 +98,13 @@ class Device(Protocol):
 
     async def shell(self, command: str, *, timeout_seconds: float = 10.0) -> ShellResult:
         """Run a command on the phone. Raises `DeviceLost`; a failed command is a result, not an error."""
+        ...
+
+    async def install(self, apks: Sequence[Path]) -> None:
+        """Install a base APK and its splits, all or nothing.
+
+        Raises `DeviceError` with the phone's reason, `Unsupported`, `DeviceLost`, or `OSError` for an unreadable file.
+        """
         ...
 
     def statistics(self) -> DeviceStatistics:

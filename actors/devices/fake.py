@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import attrs
 import cv2
@@ -102,6 +103,10 @@ class AppDevice:
         """There is no shell: every command is one that is not found, exit code 127."""
         await trio.lowlevel.checkpoint()
         return ShellResult(b"", f"sh: {command.split(' ', 1)[0]}: not found\n".encode(), 127)
+
+    async def install(self, apks: Sequence[Path]) -> None:  # noqa: ARG002
+        """There is no package manager."""
+        raise Unsupported("an in-process phone installs nothing", phone=self.info.phone)
 
     def statistics(self) -> DeviceStatistics:
         """Counts so far."""

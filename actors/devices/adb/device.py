@@ -1,7 +1,8 @@
 """One phone driven through the adb server: implements `Device`."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import attrs
 import trio
@@ -12,6 +13,7 @@ from actors.devices.adb.client import AdbClient, phone_timeout, total_deadline
 from actors.devices.adb.errors import GeometryUnsettled
 from actors.devices.adb.identity import read_identity
 from actors.devices.adb.input import command_for
+from actors.devices.adb.install import install_apks
 from actors.devices.adb.shell import SHELL_V2, run_shell
 from actors.devices.base import DeviceError, DeviceInfo, DeviceStatistics, ShellResult
 from policies.action import Action, duration_of
@@ -111,6 +113,11 @@ class AdbDevice:
         )
         self._last_success_at = self.clock()
         return result
+
+    async def install(self, apks: Sequence[Path]) -> None:
+        """Install APKs that belong together, as `install_apks` says."""
+        await install_apks(self.client, self.address, apks, framed=self.framed)
+        self._last_success_at = self.clock()
 
     async def geometry(self) -> Geometry:
         """The screen as the last frame or action saw it, asked of the phone if there was none."""
