@@ -13,6 +13,7 @@ from actors.configuration import Problem, ScenarioError, line_of, read_toml, str
 from actors.profiles.checks import profile_problems
 from actors.rulefile import RuleFile, parse_rule_file
 from actors.scenario import ProbeReading, Scenario
+from actors.setup_assets import apks_for, missing_setup_files, unknown_setup_probes
 from inference.profile import ModelProfile
 from policies.frame import Pixels
 from policies.perception import Perception, compile_probes
@@ -28,6 +29,8 @@ class AppAssets:
     rules: RuleFile
     perception: Perception
     profile: ModelProfile
+    apks: tuple[Path, ...] = ()
+    """What its setup installs, base first."""
 
 
 def load_assets(scenario: Scenario, folder: Path) -> Mapping[str, AppAssets]:
@@ -47,10 +50,11 @@ def load_assets(scenario: Scenario, folder: Path) -> Mapping[str, AppAssets]:
     assets: dict[str, AppAssets] = {}
     for name, app in scenario.apps.items():
         at = f"$.apps.{name}"
+        problems += missing_setup_files(app, folder, at)
         try:
             rules, pictures = load_rules(folder / app.rules) if app.rules else (RuleFile(), {})
             profile = load_profile(scenario.planner_of(app).profile, folder)
-            assets[name] = AppAssets(rules, compile_probes(rules.probes, pictures), profile)
+            assets[name] = AppAssets(rules, compile_probes(rules.probes, pictures), profile, apks_for(app, folder))
         except ScenarioError as error:
             problems += [p if p.file else attrs.evolve(p, path=f"{at}: {p.path}") for p in error.problems]
             continue
@@ -58,6 +62,7 @@ def load_assets(scenario: Scenario, folder: Path) -> Mapping[str, AppAssets]:
             reading = getattr(app, key)
             if isinstance(reading, ProbeReading) and reading.probe not in rules.probes:
                 problems.append(Problem(f"{app.rules} has no probe {reading.probe!r}", f"{at}.{key}.probe"))
+        problems += unknown_setup_probes(app, rules.probes, at)
     if problems:
         raise ScenarioError(problems)
     return assets

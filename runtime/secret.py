@@ -83,6 +83,11 @@ def take_from_environment(name: str, environ: MutableMapping[str, str] | None = 
     return _taken[name]
 
 
+def is_taken(name: str) -> bool:
+    """`take_from_environment` gives this one without the variable being set."""
+    return name in _taken
+
+
 def redact(text: str) -> str:
     """`text` with every known secret replaced by `***`, also where it is URL-quoted or escaped as in a repr."""
     pattern = _pattern
