@@ -14,6 +14,7 @@ from actors.profiles.checks import profile_problems
 from actors.rulefile import RuleFile, parse_rule_file
 from actors.scenario import ProbeReading, Scenario
 from actors.setup_assets import apks_for, missing_setup_files, unknown_setup_probes
+from actors.slow_probes import SlowReader, slow_readers_for
 from inference.profile import ModelProfile
 from policies.frame import Pixels
 from policies.perception import Perception, compile_probes
@@ -31,6 +32,8 @@ class AppAssets:
     profile: ModelProfile
     apks: tuple[Path, ...] = ()
     """What its setup installs, base first."""
+    slow: Mapping[str, SlowReader] = attrs.field(factory=dict)
+    """Readers of the probes that are read beside the steps, by name."""
 
 
 def load_assets(scenario: Scenario, folder: Path) -> Mapping[str, AppAssets]:
@@ -54,7 +57,9 @@ def load_assets(scenario: Scenario, folder: Path) -> Mapping[str, AppAssets]:
         try:
             rules, pictures = load_rules(folder / app.rules) if app.rules else (RuleFile(), {})
             profile = load_profile(scenario.planner_of(app).profile, folder)
-            assets[name] = AppAssets(rules, compile_probes(rules.probes, pictures), profile, apks_for(app, folder))
+            slow = load_slow(rules, folder / app.rules) if app.rules else {}
+            perception = compile_probes(rules.probes, pictures)
+            assets[name] = AppAssets(rules, perception, profile, apks_for(app, folder), slow)
         except ScenarioError as error:
             problems += [p if p.file else attrs.evolve(p, path=f"{at}: {p.path}") for p in error.problems]
             continue
@@ -86,6 +91,15 @@ def load_rules(path: Path) -> tuple[RuleFile, dict[str, Pixels]]:
     if problems:
         raise ScenarioError(problems)
     return rules, pictures
+
+
+def load_slow(rules: RuleFile, path: Path) -> dict[str, SlowReader]:
+    """Readers of a rule file's slow probes: their networks lie where its pictures lie.
+
+    Raises:
+        ScenarioError: with a line for each network that cannot be used, and one where the extra `ocr` is missing.
+    """
+    return slow_readers_for(rules.probes, path.parent / rules.pictures, str(path))
 
 
 def load_picture(path: Path) -> Pixels:

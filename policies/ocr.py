@@ -5,11 +5,19 @@ import re
 from collections.abc import Sequence
 
 import attrs
+import cv2
+import numpy as np
 
+from policies.frame import Pixels
 from policies.geometry import Box
 from policies.probes import OcrProbe, OcrReads, Reading
 
 ANY_NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
+
+INK_CONTRAST = 60  # of 255, largest channel, from the region's commonest colour: anti-aliased strokes are far above
+MARGIN_DOWN, MARGIN_ACROSS = 0.25, 0.1
+"""Of the text's height, round it. PP-OCR is trained on lines that lie so in their boxes: of 67 numbers drawn as the
+bundled apps draw them it reads 66 with these margins, and only 8 of the first 60 with half of them."""
 
 
 @attrs.frozen
@@ -22,6 +30,26 @@ class OcrLine:
     x: float
     """Middle of the line, in pixels of the crop."""
     y: float
+
+
+def tight_line(crop: Pixels) -> tuple[Pixels, Box]:
+    """The ink of a region with one line, with margins as recognition is trained on.
+
+    Returns:
+        (the picture, where the ink is on the crop); the crop itself where nothing stands out from its background.
+    """
+    height, width = crop.shape[:2]
+    background = np.median(crop.reshape(-1, 3), axis=0)
+    ink = np.abs(crop.astype(np.int16) - background).max(axis=2) > INK_CONTRAST
+    rows, columns = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
+    if not rows.size:
+        return crop, Box(0, 0, width, height)
+    box = Box(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+    down, across = round(box.height * MARGIN_DOWN), round(box.height * MARGIN_ACROSS)
+    inner = np.ascontiguousarray(crop[box.top : box.bottom, box.left : box.right])
+    color = [int(channel) for channel in background]
+    padded = cv2.copyMakeBorder(inner, down, down, across, across, cv2.BORDER_CONSTANT, value=color)
+    return np.asarray(padded, dtype=np.uint8), box
 
 
 def read_lines(probe: OcrProbe, lines: Sequence[OcrLine], box: Box, size: tuple[int, int]) -> Reading:
