@@ -202,7 +202,8 @@ class Supervisor:
                 supervisor=self.name,
                 cause=ending.cause,
                 ran_seconds=round(ending.ran_seconds, 3),
-                exc_info=ending.error,
+                error=f"{type(ending.error).__name__}: {ending.error}",
+                exc_info=ending.error if is_bug(ending.error) else None,
             )
         self._notify()
         return ending
@@ -310,6 +311,16 @@ class Supervisor:
     def _notify(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
+
+
+def is_bug(error: BaseException) -> bool:
+    """True for errors that no peer or user can cause: their traceback is worth the log's space.
+
+    The rooms' own errors (a lost phone, a refused request) and those of the operating system say all in one line.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_bug(one) for one in error.exceptions)
+    return type(error).__module__ == "builtins" and not isinstance(error, OSError)
 
 
 @asynccontextmanager

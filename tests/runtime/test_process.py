@@ -49,7 +49,7 @@ def is_running(pid: int) -> bool:
 
 async def wait_until(condition: Callable[[], bool]) -> None:
     with trio.fail_after(10):
-        while not condition():  # noqa: ASYNC110
+        while not condition():
             await trio.sleep(0.02)
 
 

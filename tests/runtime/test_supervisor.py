@@ -20,7 +20,7 @@ from runtime.child import (
 )
 from runtime.lifecycle import State
 from runtime.restart import Intensity, RestartKind
-from runtime.supervisor import Strategy, open_supervisor
+from runtime.supervisor import Strategy, is_bug, open_supervisor
 
 Status = trio.TaskStatus[Any]
 ONE = Intensity(max_restarts=1, period_seconds=1000.0)
@@ -457,3 +457,22 @@ async def test_a_thousand_children_come_and_go(autojump_clock: trio.testing.Mock
         await trio.sleep(0.1)
         assert all(child.state is State.RUNNING for child in supervisor.statistics().children)
     assert all(child.state is State.STOPPED for child in supervisor.statistics().children)
+
+
+class PeerGone(Exception):
+    """Stands for a room's own error."""
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (PeerGone("x"), False),
+        (ConnectionResetError("x"), False),
+        (ExceptionGroup("g", [PeerGone("x")]), False),
+        (ZeroDivisionError("x"), True),
+        (AssertionError("x"), True),
+        (ExceptionGroup("g", [PeerGone("x"), KeyError("k")]), True),
+    ],
+)
+def test_only_bugs_deserve_a_traceback(error: BaseException, expected: bool) -> None:
+    assert is_bug(error) is expected
