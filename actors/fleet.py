@@ -10,6 +10,8 @@ from typing import Any
 import attrs
 import trio
 
+from actors.accounts import AccountPools, Secrets
+from actors.app_control import start_app
 from actors.assets import AppAssets
 from actors.devices.adb.client import AdbClient
 from actors.devices.adb.device import AdbDeadlines, open_adb_device
@@ -18,12 +20,13 @@ from actors.devices.adb.server import AdbServer, AdbServerConfig, run_adb_server
 from actors.devices.base import Device, DeviceError
 from actors.discovery import FoundPhone, identify
 from actors.engine import engine_spec_for
-from actors.phone import PhoneJob, draw_from, run_phone, start_app
+from actors.phone import PhoneJob, draw_from, run_phone
 from actors.recorder import Recorder
 from actors.results.record import VERSION, Header
 from actors.results.summary import EpisodeSummary, summary_for
 from actors.scenario import AdbPhones, BotKind, Scenario, SimulatedPhones, episode_settings_for
 from actors.session import EpisodeSession, EpisodeSpec
+from actors.setup import AppKeeper
 from actors.simulated import SimulatedGroup, free_ports
 from inference.errors import EngineError
 from inference.pool import EnginePool, open_pool
@@ -109,6 +112,19 @@ class Fleet:
         for job in self.jobs:
             job.give_up(Outcome.CANCELLED, "the run was stopped")
 
+    def resume(self, phone: str | None) -> list[str]:
+        """A person says: go on, on that phone or on every one.
+
+        Returns:
+            The phones that a person was needed on, and that go on.
+
+        Raises:
+            KeyError: there is no such phone.
+        """
+        if phone is not None and all(job.phone != phone for job in self.jobs):
+            raise KeyError(phone)
+        return [job.phone for job in self.jobs if phone in (None, job.phone) and job.resume()]
+
     def take_end(self, session: EpisodeSession, end: EpisodeEnd) -> None:
         """An episode is over: its summary is kept, its engine home released."""
         spec, statistics = session.spec, session.statistics
@@ -142,7 +158,13 @@ async def _run_phone_child(job: PhoneJob, context: ChildContext, /, *, task_stat
 
 @asynccontextmanager
 async def open_fleet(
-    scenario: Scenario, assets: Mapping[str, AppAssets], *, run_id: str, folder: Path, recorder: Recorder
+    scenario: Scenario,
+    assets: Mapping[str, AppAssets],
+    *,
+    run_id: str,
+    folder: Path,
+    recorder: Recorder,
+    secrets: Secrets | None = None,
 ) -> AsyncIterator[Fleet]:
     """Everything that a scenario needs, started and ready; drained in reverse order when the block ends.
 
@@ -168,7 +190,7 @@ async def open_fleet(
         if all(phone.error is not None for phone in found):
             raise FleetError("no phone can be reached; " + "; ".join(f"{p.address}: {p.error}" for p in found[:4]))
         fleet = Fleet(scenario, run_id, supervisor, pool, recorder, found=found)
-        fleet.jobs = _jobs_for(fleet, assets, link)
+        fleet.jobs = _jobs_for(fleet, assets, link, secrets or Secrets())
         yield fleet
 
 
@@ -245,8 +267,9 @@ async def _start_engines(supervisor: Supervisor, scenario: Scenario, pool: Engin
         raise FleetError("no engine can be had; " + "; ".join(failures))
 
 
-def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], link: Link) -> list[PhoneJob]:
+def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], link: Link, secrets: Secrets) -> list[PhoneJob]:
     scenario = fleet.scenario
+    pools = AccountPools(secrets.accounts)
     jobs = []
     for index, found in enumerate(fleet.found):
         app, app_assets = scenario.apps[found.app], assets[found.app]
@@ -276,7 +299,14 @@ def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], link: Link) -> list
                 app_name=found.app,
                 open_device=partial(_open_device, link, found.address, scenario),
                 sessions=sessions,
-                prepare=start_app,
+                keeper=AppKeeper(
+                    app,
+                    app_assets,
+                    pools,
+                    secrets,
+                    every_seconds=scenario.capture.every_seconds,
+                    tell=partial(fleet.recorder.event, phone=found.phone),
+                ),
                 on_end=fleet.take_end,
             )
         )
@@ -301,6 +331,7 @@ def _session_for(fleet: Fleet, spec: EpisodeSpec, assets: AppAssets) -> EpisodeS
         spec,
         policy=policy,
         perception=assets.perception,
+        slow=assets.slow,
         complete=None if is_random or not spec.settings.planner else fleet.pool,
         sink=fleet.recorder,
         draw=draw_from(spec.seed),
@@ -351,11 +382,11 @@ def _status(job: PhoneJob) -> PhoneStatus:
     return PhoneStatus(
         phone=job.phone,
         app=job.app_name,
-        state=job.state,
+        state=job.shown_state,
         step=tally.steps,
         score=session.policy.score,
         action=statistics.last_action,
-        why=statistics.last_why,
+        why=job.needs_human or statistics.last_why,
         capture_ms=_milliseconds(statistics.capture_seconds),
         plan_ms=_milliseconds(statistics.plan_seconds),
         stale=tally.stale_age + tally.stale_target + tally.stale_geometry,

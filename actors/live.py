@@ -16,7 +16,13 @@ from runtime.telemetry import emit
 REFRESH_SECONDS = 0.5
 LINE_SECONDS = 5.0  # headless: one JSON line of progress this often
 
-_STATE_STYLES = {"playing": "green", "lost": "yellow", "quarantined": "red", "done": "dim"}
+_STATE_STYLES = {
+    "playing": "green",
+    "lost": "yellow",
+    "needs_human": "bold magenta",
+    "quarantined": "red",
+    "done": "dim",
+}
 _OUTCOME_STYLES = {"succeeded": "bold green", "failed": "red", "quarantined": "bold red", "cancelled": "yellow"}
 
 

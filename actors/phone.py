@@ -1,4 +1,4 @@
-"""One phone: opened, prepared, and played on, one episode at a time. The supervisor restarts it when it is lost."""
+"""One phone: opened, set up, played on and put away, episode after episode. The supervisor restarts it when lost."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ import trio
 from actors.devices.base import Device, DeviceError, DeviceLost
 from actors.scenario import AppConfig
 from actors.session import EpisodeSession
+from actors.setup import AppKeeper
 from policies.criteria import Outcome
 from policies.step import EpisodeEnd
 from runtime.child import ChildContext, Expected
@@ -38,7 +39,7 @@ class PhoneJob:
     app_name: str
     open_device: OpenDevice
     sessions: Sequence[EpisodeSession]
-    prepare: "Prepare"
+    keeper: AppKeeper
     on_end: Callable[[EpisodeSession, EpisodeEnd], None]
     lost: int = 0
     """Times that the phone went away."""
@@ -47,15 +48,38 @@ class PhoneJob:
     current: int = 0
     """Index of the session that plays, or is next."""
     prepared: int = -1
-    """Index of the last session whose app was started."""
+    """Index of the last session whose app was set up."""
 
     @property
     def session(self) -> EpisodeSession | None:
         """The session that plays or is next; None when all are done."""
         return self.sessions[self.current] if self.current < len(self.sessions) else None
 
+    @property
+    def needs_human(self) -> str | None:
+        """Why a person is needed on this phone; None while none is."""
+        if self.keeper.paused is not None or self.session is None:
+            return self.keeper.paused
+        return self.session.policy.paused
+
+    @property
+    def shown_state(self) -> str:
+        """What the phone is at, for people and `corral status`."""
+        return "needs_human" if self.needs_human is not None else self.keeper.state or self.state
+
+    def resume(self) -> bool:
+        """A person says: go on. Returns False where none was needed."""
+        if self.needs_human is None:
+            return False
+        if self.keeper.paused is not None:
+            self.keeper.resume()
+        elif self.session is not None:
+            self.session.resume()
+        return True
+
     def finish(self, session: EpisodeSession, end: EpisodeEnd) -> None:
-        """One session is over, whoever ended it."""
+        """One session is over, whoever ended it; its account is free."""
+        self.keeper.release()
         session.end = end
         self.current += 1
         self.on_end(session, end)
@@ -64,14 +88,6 @@ class PhoneJob:
         """End all sessions that are left."""
         while self.session is not None:
             self.finish(self.session, EpisodeEnd(outcome, reason))
-
-
-class Prepare(Protocol):
-    """Brings an app to where an episode can begin. Raises `DeviceError`."""
-
-    async def __call__(self, device: Device, app: AppConfig) -> None:
-        """Set the app up and start it."""
-        ...
 
 
 async def run_phone(
@@ -106,26 +122,49 @@ async def _play_all(job: PhoneJob, device: Device, context: ChildContext) -> Non
     while job.session is not None and not context.draining.is_set():
         session = job.session
         with bind(episode=session.spec.episode):
+            end: EpisodeEnd | DeviceLost | None = None
             if job.prepared < job.current:
                 job.state = "preparing"
-                try:
-                    await job.prepare(device, job.app)
-                except DeviceLost:
-                    raise
-                except DeviceError as error:
-                    job.finish(session, EpisodeEnd(Outcome.FAILED, f"the app could not be started: {error}"))
-                    continue
+                end = await _preparing(job, device, context)
+            is_ready = end is None
+            if end is None:
                 job.prepared = job.current
-            job.state = "playing"
-            emit("actors.episode.started", app=job.app_name, seed=session.spec.seed)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_stop_on_drain, session, context)
-                end = await _playing(session, device)
-                nursery.cancel_scope.cancel()
+                job.state = "playing"
+                emit("actors.episode.started", app=job.app_name, seed=session.spec.seed)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_stop_on_drain, session, context)
+                    end = await _playing(session, device)
+                    nursery.cancel_scope.cancel()
             if isinstance(end, DeviceLost):
                 raise end
-            job.finish(session, end)
+            try:
+                await job.keeper.tear_down(device, flow=is_ready and not context.draining.is_set())
+            finally:
+                # the outcome stands, also where the phone is lost while the app is put away
+                job.finish(session, end)
             emit("actors.episode.ended", outcome=end.outcome.value, reason=end.reason, score=session.policy.score)
+
+
+async def _preparing(job: PhoneJob, device: Device, context: ChildContext) -> EpisodeEnd | DeviceLost | None:
+    """None when the episode can begin. As values, as in `_playing`."""
+    end: EpisodeEnd | DeviceLost | None = EpisodeEnd(Outcome.CANCELLED, "the run was stopped")
+    async with trio.open_nursery() as nursery:
+
+        async def cancel_on_drain() -> None:
+            await context.draining.wait()
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(cancel_on_drain)
+        try:
+            failed = await job.keeper.prepare(device)
+        except DeviceLost as error:
+            end = error
+        except DeviceError as error:
+            end = EpisodeEnd(Outcome.FAILED, f"the app could not be started: {error}")
+        else:
+            end = None if failed is None else EpisodeEnd(Outcome.FAILED, failed)
+        nursery.cancel_scope.cancel()
+    return end
 
 
 async def _playing(session: EpisodeSession, device: Device) -> EpisodeEnd | DeviceLost:
@@ -139,24 +178,6 @@ async def _playing(session: EpisodeSession, device: Device) -> EpisodeEnd | Devi
 async def _stop_on_drain(session: EpisodeSession, context: ChildContext) -> None:
     await context.draining.wait()
     session.stop("the run was stopped")
-
-
-async def start_app(device: Device, app: AppConfig) -> None:
-    """Stop an app and start it afresh.
-
-    Raises:
-        DeviceError: the phone says that it could not be started.
-    """
-    await device.shell(f"am force-stop {app.package}")
-    if app.activity is not None:
-        command = f"am start -n {app.package}/{app.activity}"
-    else:
-        command = f"monkey -p {app.package} -c android.intent.category.LAUNCHER 1"
-    result = await device.shell(command, timeout_seconds=20.0)
-    output = (result.stdout + result.stderr).decode("utf-8", "replace")
-    # am and monkey both exit with 0 on some Android versions when they fail, so the text is read too
-    if result.exit_code not in (0, None) or "Error" in output or "No activities found" in output:
-        raise DeviceError(f"{command!r} failed: {output.strip()[:200]}", phone=device.info.phone)
 
 
 def draw_from(seed: int) -> Callable[[], float]:

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ import cv2
 import numpy as np
 import trio
 
+from actors.accounts import Secrets, take_secrets
 from actors.assets import AppAssets
+from actors.control import answer_for, open_control
 from actors.fleet import Fleet, open_fleet
 from actors.recorder import Recorder, write_whole
 from actors.results.report import Report, write_report
@@ -93,9 +96,11 @@ async def run_scenario(
         view: Shows the fleet while it plays; cancelled at the end.
 
     Raises:
+        ScenarioError: a secret that it names is not in the environment.
         FleetError: nothing could be played.
         OSError: the run folder cannot be made.
     """
+    taken = take_secrets(scenario)
     run_id = new_run_id()
     folder = make_folder(out, run_id, scenario, assets, source)
     recorder = Recorder(folder, scenario.record)
@@ -104,7 +109,7 @@ async def run_scenario(
         async with trio.open_nursery() as nursery:
             await nursery.start(recorder.run)
             try:
-                summaries, stopped_by = await _play(scenario, assets, run_id, folder, recorder, view)
+                summaries, stopped_by = await _play(scenario, assets, taken, run_id, folder, recorder, view)
             finally:
                 recorder.close()
         failure = recorder.statistics().failure
@@ -116,6 +121,7 @@ async def run_scenario(
 async def _play(
     scenario: Scenario,
     assets: Mapping[str, AppAssets],
+    taken: Secrets,
     run_id: str,
     folder: Path,
     recorder: Recorder,
@@ -132,9 +138,11 @@ async def _play(
 
     async with open_signal_drain(drain) as signals:
         with starting:
-            async with open_fleet(scenario, assets, run_id=run_id, folder=folder, recorder=recorder) as fleet:
+            async with open_fleet(
+                scenario, assets, run_id=run_id, folder=folder, recorder=recorder, secrets=taken
+            ) as fleet:
                 fleets.append(fleet)
-                async with trio.open_nursery() as nursery:
+                async with open_control(folder, partial(answer_for, fleet)), trio.open_nursery() as nursery:
                     nursery.start_soon(view, fleet)
                     await fleet.play()
                     nursery.cancel_scope.cancel()

@@ -4,7 +4,7 @@ A session outlives the phone's connection: after `DeviceLost` it can be played o
 told that the phone was away.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import attrs
@@ -14,19 +14,24 @@ from actors.devices.base import ActionRefused, CaptureFailed, Device, DeviceErro
 from actors.pictures import PictureStore
 from actors.readings import Readings, tasks_for
 from actors.scenario import AppConfig, BotKind, CaptureConfig, ProbeReading
+from actors.slow_probes import SlowProbes, SlowReader
 from inference.errors import EngineError, EngineGarbled, EngineRefused, EngineTooSlow
-from inference.messages import Complete, Completion
-from policies.frame import Frame
-from policies.perception import Percept, Perception, perceive
+from inference.messages import Complete, Completion, ImagePart
+from policies.frame import Frame, Pixels
+from policies.perception import Percept, Perception, perceive, with_slow
 from policies.planner import PlanFailed, PlanFailureKind, PlanReply, PlanRequest, fill, frames_of
 from policies.step import ActResult, Command, EpisodeEnd, EpisodeSettings, StepInput, StepOutput
 from policies.tally import Tally
 from runtime.ids import EpisodeId, PhoneId, TenantId
 from runtime.mailbox import Mailbox, Overflow
-from runtime.telemetry import emit
+from runtime.secret import redact
+from runtime.telemetry import counter, emit
 
 CAPTURE_RETRIES = 5  # bad pictures in a row before the phone counts as lost: a broken screencap does not mend itself
 CAPTURE_RETRY_SECONDS = 0.2
+NEEDS_HUMAN = counter(
+    "actors_needs_human_episodes_total", "Times that an episode, or the way into one, waited for a person.", ["where"]
+)
 IDLE_STEP_SECONDS = 1.0  # an episode's limits are looked at this often even if its phone says nothing
 
 
@@ -36,6 +41,11 @@ class Policy(Protocol):
     tally: Tally
     score: float | None
     goal_reached: bool
+
+    @property
+    def paused(self) -> str | None:
+        """Why a person is needed; None while the episode's clock runs."""
+        ...
 
     @property
     def due_at(self) -> float:
@@ -104,7 +114,9 @@ class EpisodeSession:
         draw: The episode's chance, one number in [0, 1) a step.
         restart_app: Stops and starts the app on a device.
         follow_log: False leaves logcat alone, so that crashes are not seen.
+        slow: Readers of the app's slow probes, by name.
         in_thread: False encodes pictures in the session's own task (see `PictureStore`).
+        encoder: Makes a frame's picture for prompts, if not `encode_jpeg`.
     """
 
     def __init__(
@@ -119,6 +131,8 @@ class EpisodeSession:
         restart_app: "RestartApp",
         in_thread: bool = True,
         follow_log: bool = True,
+        slow: Mapping[str, SlowReader] | None = None,
+        encoder: Callable[[Pixels], ImagePart] | None = None,
     ) -> None:
         self.spec = spec
         self.policy = policy
@@ -136,8 +150,10 @@ class EpisodeSession:
             quality=profile.jpeg_quality,
             keep=profile.rebase_steps + 2,
             in_thread=in_thread,
+            encoder=encoder,
         )
         self._frames = Mailbox[Frame](1, Overflow.DROP_OLDEST)
+        self._slow = SlowProbes(slow or {})
         self._readings = Readings()
         self._results: list[ActResult] = []
         self._plan: PlanReply | PlanFailed | None = None
@@ -149,6 +165,13 @@ class EpisodeSession:
         self._epoch_base = self._next_epoch = 0
         self._lost = False
         self._stop: str | None = None
+        self._resumed = False
+        self._shown_pause: str | None = None
+
+    def resume(self) -> None:
+        """A person says that a paused episode goes on."""
+        self._resumed = True
+        self._wake.set()
 
     def stop(self, reason: str) -> None:
         """End the episode at its next step, as cancelled."""
@@ -166,6 +189,7 @@ class EpisodeSession:
         self._seq_base, self._epoch_base = self._next_seq, self._next_epoch
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._run_captures, device)
+            nursery.start_soon(self._slow.run)
             app = self.spec.app
             for task in tasks_for(device, self._readings, app.score, app.goal_reached, follow_log=self._follow_log):
                 nursery.start_soon(self._guarded, task)
@@ -198,8 +222,8 @@ class EpisodeSession:
 
     async def _run_captures(self, device: Device) -> None:
         bad_in_a_row = 0
+        due = trio.current_time()
         while True:
-            started = trio.current_time()
             try:
                 frame = await device.capture()
             except CaptureFailed as error:
@@ -220,8 +244,11 @@ class EpisodeSession:
             self.statistics.capture_seconds = seconds
             self.statistics.capture_latencies.append(seconds)
             self._frames.put_nowait(frame)
+            self._slow.offer(frame)
             self._wake.set()
-            await trio.sleep_until(max(started + self.spec.capture.every_seconds, trio.current_time()))
+            # on a grid, so that the pace is what was asked for; a grid that was missed starts anew
+            due = max(due + self.spec.capture.every_seconds, trio.current_time())
+            await trio.sleep_until(due)
 
     def _numbered(self, frame: Frame) -> Frame:
         """Each connection counts its frames and epochs from 0; the episode counts on."""
@@ -292,6 +319,7 @@ class EpisodeSession:
             output = self.policy.step(given)
             self._lost = False
             self._sink.step(self.spec, given, output, frame)
+            self._show_pause()
             if output.abort is not None and self._plan_scope is not None:
                 self._plan_scope.cancel()
                 self._plan_scope = None
@@ -304,6 +332,15 @@ class EpisodeSession:
             if output.request is not None:
                 assert newest is not None
                 nursery.start_soon(self._ask, output.request, newest)
+
+    def _show_pause(self) -> None:
+        paused, shown_pause = self.policy.paused, self._shown_pause
+        self._shown_pause = paused
+        if paused is not None and shown_pause is None:
+            NEEDS_HUMAN.labels("episode").inc()
+            emit("actors.human.needed", level="warning", where="episode", why=paused)
+        elif paused is None and shown_pause is not None:
+            emit("actors.human.resumed", where="episode")
 
     async def _wait_for_news(self) -> None:
         """Until a frame, a result, a plan or a stop has come, or the policy is due."""
@@ -321,12 +358,14 @@ class EpisodeSession:
     def _step_input(self, frame: Frame | None) -> StepInput:
         percept = perceive(self._perception, frame) if frame is not None else None
         if percept is not None:
+            percept = with_slow(percept, self._slow.latest(percept))
             self.statistics.last_percept = percept
             self._take_probes(percept)
         score, goal_reached, crashes = self._readings.take()
         results, self._results = tuple(self._results), []
         plan, self._plan = self._plan, None
         step, self._step = self._step, self._step + 1
+        resumed, self._resumed = self._resumed, False
         return StepInput(
             step=step,
             now=trio.current_time(),
@@ -339,6 +378,7 @@ class EpisodeSession:
             draw=self._draw(),
             lost=self._lost,
             stop=self._stop,
+            resumed=resumed,
         )
 
     def _take_probes(self, percept: Percept) -> None:
@@ -375,10 +415,10 @@ def failure_kind(error: EngineError) -> PlanFailureKind:
 
 
 def reply_for(request: PlanRequest, completion: Completion) -> PlanReply:
-    """A completion as the policy reads it."""
+    """A completion as the policy reads it. A secret that the model read off the screen goes no further than here."""
     return PlanReply(
         request_id=request.request_id,
-        text=completion.text,
+        text=redact(completion.text),
         cut=completion.finish_reason == "length",
         output_tokens=completion.usage.output_tokens,
         cached_tokens=completion.usage.cached_tokens,

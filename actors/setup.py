@@ -23,18 +23,16 @@ from actors.app_control import (
 from actors.assets import AppAssets
 from actors.devices.base import ActionRefused, CaptureFailed, Device, DeviceError, DeviceLost
 from actors.scenario import AppConfig
+from actors.session import NEEDS_HUMAN
 from actors.setup_config import Reinstall, SetupConfig, TeardownConfig
+from actors.slow_probes import perceive_all
 from policies.action import Text
 from policies.flow import FlowAct, FlowDone, FlowFailed, FlowPolicy, FlowRestart, FlowStep
-from policies.perception import Percept, perceive
-from runtime.telemetry import counter, emit
+from policies.perception import Percept
+from runtime.telemetry import emit
 
 CAPTURE_RETRIES = 5  # as an episode: a broken screencap does not mend itself
 TEARDOWN_SECONDS = 120.0  # a phone that cannot log out in two minutes is of more use playing on
-
-NEEDS_HUMAN = counter(
-    "actors_needs_human_episodes_total", "Times that an episode, or the way into one, waited for a person.", ["where"]
-)
 
 Tell = Callable[..., None]
 """`(event, **fields)` into the run's events."""
@@ -213,7 +211,7 @@ class AppKeeper:
 
     async def _look(self, device: Device) -> Percept | None:
         try:
-            return perceive(self.assets.perception, await device.capture())
+            return await perceive_all(self.assets.perception, self.assets.slow, await device.capture())
         except CaptureFailed as error:
             emit("actors.capture.failed", level="warning", error=str(error))
             return None

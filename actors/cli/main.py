@@ -5,6 +5,7 @@ from importlib import metadata
 
 import click
 
+from actors.cli.control import resume, status
 from actors.cli.engine_rehearsal import rehearse
 from actors.cli.model import model
 from actors.cli.phones import phones
@@ -31,6 +32,8 @@ corral.add_command(run)
 corral.add_command(check)
 corral.add_command(report)
 corral.add_command(replay)
+corral.add_command(status)
+corral.add_command(resume)
 
 
 def main() -> None:

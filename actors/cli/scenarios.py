@@ -4,10 +4,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import attrs
 import click
 import trio
 from rich.console import Console
 
+from actors.accounts import environment_problems
 from actors.assets import AppAssets, load_assets, read_file
 from actors.configuration import Problem, ScenarioError
 from actors.fleet import Fleet, FleetError
@@ -15,7 +17,7 @@ from actors.live import log_progress, show_live
 from actors.profiles.checks import profile_warnings
 from actors.results.summary import exit_code_for, failed_by_infrastructure
 from actors.run import RunResult, run_scenario
-from actors.scenario import Scenario, parse_scenario
+from actors.scenario import Scenario, parse_scenario, warnings_for
 from runtime.telemetry import configure
 
 EXIT_WRONG = 2
@@ -62,6 +64,12 @@ def print_problems(problems: tuple[Problem, ...]) -> None:
         click.echo(f"Error: {problem}", err=True)
 
 
+def print_warnings(scenario: Scenario, file: Path) -> None:
+    """One line each, to standard error."""
+    for message, path in warnings_for(scenario):
+        click.echo(f"Warning: {Problem(message, path, str(file))}", err=True)
+
+
 @click.command()
 @SCENARIO
 @SET
@@ -83,12 +91,16 @@ def run(file: Path, overrides: dict[str, str], out: Path, headless: bool, log_le
     engine, no adb or no phone.
     """
     scenario, assets, source = load(file, overrides)
+    print_warnings(scenario, file)
     console = Console()
     live = console.is_terminal and not headless
     configure(json=not live, level="warning" if live and log_level == "info" else log_level)
     view = partial(_view, console=console if live else None)
     try:
         result = trio.run(partial(run_scenario, scenario, assets, source=source, out=out, view=view))
+    except ScenarioError as error:
+        print_problems(error.problems)
+        sys.exit(EXIT_WRONG)
     except FleetError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_INFRASTRUCTURE)
@@ -118,8 +130,14 @@ def _conclude(result: RunResult) -> int:
 @SCENARIO
 @SET
 def check(file: Path, overrides: dict[str, str]) -> None:
-    """Check the scenario FILE and every file that it names; print all mistakes at once."""
+    """Check the scenario FILE and every file that it names; print all mistakes at once.
+
+    A secret that is not in the environment is a warning here: a scenario can be checked where it is not played.
+    """
     scenario, assets, _ = load(file, overrides)
+    print_warnings(scenario, file)
+    for problem in environment_problems(scenario):
+        click.echo(f"Warning: {attrs.evolve(problem, file=str(file))}", err=True)
     for name, profile in {one.profile.name: one.profile for one in assets.values()}.items():
         for message, path in profile_warnings(profile):
             click.echo(f"Warning: profile {name}: {message} @ {path}", err=True)
