@@ -16,7 +16,7 @@ from actors.assets import AppAssets
 from actors.devices.adb.client import AdbClient
 from actors.devices.adb.device import AdbDeadlines, open_adb_device
 from actors.devices.adb.errors import AdbServerLost
-from actors.devices.adb.server import AdbServer, AdbServerConfig, run_adb_server
+from actors.devices.adb.server import AdbServer, AdbServerConfig, find_adb, run_adb_server
 from actors.devices.base import Device, DeviceError
 from actors.discovery import FoundPhone, identify
 from actors.engine import engine_spec_for
@@ -34,7 +34,7 @@ from policies.baseline import RandomPolicy
 from policies.criteria import Outcome
 from policies.episode import EpisodePolicy
 from policies.step import EpisodeEnd
-from runtime.child import ChildContext, ChildEnded, ChildError, ChildSpec, OnGiveUp
+from runtime.child import ChildContext, ChildEnded, ChildError, ChildSpec, OnGiveUp, SupervisorGaveUp
 from runtime.ids import PhoneId, episode_id_for, slug_for
 from runtime.lifecycle import State
 from runtime.process import open_process
@@ -174,24 +174,27 @@ async def open_fleet(
     logs = folder / "logs"
     logs.mkdir(exist_ok=True)
     link = Link()
-    async with open_pool() as pool, open_supervisor("fleet") as supervisor:
-        await _start_adb(supervisor, link)
-        groups = _groups_for(scenario)
-        await _start_simulated(supervisor, groups, logs)
-        await _start_engines(supervisor, scenario, pool, logs)
-        wanted = [phone for group in groups for phone in group.phones]
-        wanted += [
-            FoundPhone(PhoneId(slug_for(address)), address, group.app, group.bot)
-            for group in scenario.phones
-            if isinstance(group, AdbPhones)
-            for address in group.addresses
-        ]
-        found = await identify(link.client, wanted)
-        if all(phone.error is not None for phone in found):
-            raise FleetError("no phone can be reached; " + "; ".join(f"{p.address}: {p.error}" for p in found[:4]))
-        fleet = Fleet(scenario, run_id, supervisor, pool, recorder, found=found)
-        fleet.jobs = _jobs_for(fleet, assets, link, secrets or Secrets())
-        yield fleet
+    try:
+        async with open_pool() as pool, open_supervisor("fleet") as supervisor:
+            await _start_adb(supervisor, link)
+            groups = _groups_for(scenario)
+            await _start_simulated(supervisor, groups, logs)
+            await _start_engines(supervisor, scenario, pool, logs)
+            wanted = [phone for group in groups for phone in group.phones]
+            wanted += [
+                FoundPhone(PhoneId(slug_for(address)), address, group.app, group.bot)
+                for group in scenario.phones
+                if isinstance(group, AdbPhones)
+                for address in group.addresses
+            ]
+            found = await identify(link.client, wanted)
+            if all(phone.error is not None for phone in found):
+                raise FleetError("no phone can be reached; " + "; ".join(f"{p.address}: {p.error}" for p in found[:4]))
+            fleet = Fleet(scenario, run_id, supervisor, pool, recorder, found=found)
+            fleet.jobs = _jobs_for(fleet, assets, link, secrets or Secrets())
+            yield fleet
+    except SupervisorGaveUp as error:
+        raise FleetError(str(error)) from error
 
 
 async def _start_adb(supervisor: Supervisor, link: Link) -> None:
@@ -208,8 +211,9 @@ async def _start_adb(supervisor: Supervisor, link: Link) -> None:
         name="adb-server", run=run, intensity=ADB_INTENSITY, on_give_up=OnGiveUp.ESCALATE, shutdown_grace_seconds=0.0
     )
     try:
+        find_adb()  # asked first: no restart brings a binary that is not there
         await supervisor.start_child(spec)
-    except ChildError as error:
+    except (ChildError, DeviceError) as error:
         raise FleetError(f"adb cannot be had: {_root(error)}") from error
 
 

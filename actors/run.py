@@ -19,11 +19,12 @@ import trio
 from actors.accounts import Secrets, take_secrets
 from actors.assets import AppAssets
 from actors.control import answer_for, open_control
-from actors.fleet import Fleet, open_fleet
+from actors.fleet import Fleet, FleetError, open_fleet
 from actors.recorder import Recorder, write_whole
 from actors.results.report import Report, write_report
 from actors.results.summary import EpisodeSummary
 from actors.scenario import Scenario
+from runtime.nursery import open_bare_nursery
 from runtime.signals import open_signal_drain
 from runtime.telemetry import bind, emit
 
@@ -37,6 +38,8 @@ class RunResult:
     report: Report
     stopped_by: str | None
     """The signal that ended it early."""
+    failure: str | None
+    """What broke the whole fleet while it played, if anything did."""
     recorder_failure: str | None
     """What the disk said, if it refused."""
 
@@ -106,16 +109,24 @@ async def run_scenario(
     recorder = Recorder(folder, scenario.record)
     with bind(run=run_id):
         emit("actors.run.started", scenario=scenario.name, folder=str(folder))
-        async with trio.open_nursery() as nursery:
+        async with open_bare_nursery() as nursery:
             await nursery.start(recorder.run)
             try:
-                summaries, stopped_by = await _play(scenario, assets, taken, run_id, folder, recorder, view)
+                played = await _play(scenario, assets, taken, run_id, folder, recorder, view)
             finally:
                 recorder.close()
-        failure = recorder.statistics().failure
         report = await trio.to_thread.run_sync(write_report, folder)
-        emit("actors.run.ended", report=str(report.html), episodes=len(summaries))
-        return RunResult(folder, summaries, report, stopped_by, failure)
+        emit("actors.run.ended", report=str(report.html), episodes=len(played.summaries))
+        return RunResult(
+            folder, played.summaries, report, played.stopped_by, played.failure, recorder.statistics().failure
+        )
+
+
+@attrs.frozen
+class _Played:
+    summaries: tuple[EpisodeSummary, ...]
+    stopped_by: str | None
+    failure: str | None
 
 
 async def _play(
@@ -126,8 +137,9 @@ async def _play(
     folder: Path,
     recorder: Recorder,
     view: Callable[[Fleet], Awaitable[None]],
-) -> tuple[tuple[EpisodeSummary, ...], str | None]:
+) -> _Played:
     fleets: list[Fleet] = []
+    failure: str | None = None
     starting = trio.CancelScope()
 
     async def drain() -> None:
@@ -137,16 +149,21 @@ async def _play(
             starting.cancel()
 
     async with open_signal_drain(drain) as signals:
-        with starting:
-            async with open_fleet(
-                scenario, assets, run_id=run_id, folder=folder, recorder=recorder, secrets=taken
-            ) as fleet:
-                fleets.append(fleet)
-                async with open_control(folder, partial(answer_for, fleet)), trio.open_nursery() as nursery:
-                    nursery.start_soon(view, fleet)
-                    await fleet.play()
-                    nursery.cancel_scope.cancel()
+        try:
+            with starting:
+                async with open_fleet(
+                    scenario, assets, run_id=run_id, folder=folder, recorder=recorder, secrets=taken
+                ) as fleet:
+                    fleets.append(fleet)
+                    async with open_control(folder, partial(answer_for, fleet)), trio.open_nursery() as nursery:
+                        nursery.start_soon(view, fleet)
+                        await fleet.play()
+                        nursery.cancel_scope.cancel()
+        except FleetError as error:
+            if not fleets:
+                raise
+            failure = str(error)  # what was played until then has its results
     for fleet in fleets:
         fleet.cancel_rest()
     summaries = tuple(summary for fleet in fleets for summary in fleet.summaries)
-    return summaries, signals.asked
+    return _Played(summaries, signals.asked, failure)

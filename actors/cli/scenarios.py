@@ -121,7 +121,9 @@ def _conclude(result: RunResult) -> int:
         score = "-" if summary.score is None else f"{summary.score:g}"
         click.echo(f"{summary.outcome.value:<11} {summary.phone:<16} {summary.app:<10} {score:>6}  {summary.reason}")
     click.echo(str(result.report.html))
-    if failed_by_infrastructure(result.summaries):
+    if result.failure is not None:
+        click.echo(f"Error: the fleet broke down while it played: {result.failure}", err=True)
+    if result.failure is not None or failed_by_infrastructure(result.summaries):
         return EXIT_INFRASTRUCTURE
     return exit_code_for(result.summaries)
 

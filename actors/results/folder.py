@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from actors.results.record import RecordUnreadable
-from actors.results.replay import episode_folders, read_header, replay_episode
+from actors.results.replay import read_header, replay_episode
 from actors.results.summary import EpisodeSummary, summary_for
 from policies.criteria import Outcome
 
@@ -46,11 +46,13 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 def read_episodes(folder: Path) -> list[dict[str, Any]]:
     """One summary row an episode, by phone; those without one are made from their record by replaying it.
 
+    A run that was stopped before its first episode has none.
+
     Raises:
-        RecordUnreadable: there are no episodes.
+        RecordUnreadable: a record is broken in its middle.
     """
     rows = []
-    for episode in episode_folders(folder):
+    for episode in sorted(path.parent for path in folder.glob("episodes/*/steps.jsonl")):
         try:
             row = json.loads((episode / "episode.json").read_text("utf-8"))
         except (OSError, ValueError):
