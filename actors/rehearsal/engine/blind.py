@@ -10,7 +10,7 @@ _GARBAGE = (
     '{"action": "tap", "x":',
     "S500,500",
     "",
-    "```\nT500,500\n```",
+    "```\ntap 500 500\n```",
     "\ufffd\ufffd\ufffd",
 )
 
