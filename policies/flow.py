@@ -237,11 +237,13 @@ class FlowPolicy:
         return None if all(holds(condition, percept) for condition in step.expect) else WAIT
 
     def _is_solved(self, percept: Percept | None) -> bool:
-        """What a person was called for is over: the step can be seen, or is done."""
+        """What a person was called for is over: the step is done; or, where that cannot be seen, it can be done."""
         if percept is None or self._index >= len(self.steps):
             return False
         step = self.steps[self._index]
-        return any(group and all(holds(c, percept) for c in group) for group in (step.when, step.expect))
+        # a step that failed although it was recognised would only be called off and on again
+        wanted = step.expect or (step.when if self._error is None else ())
+        return bool(wanted) and all(holds(condition, percept) for condition in wanted)
 
     def _attempt_failed(self, step: FlowStep, now: float) -> FlowDecision | None:
         """None: go on, with another attempt or another step."""
