@@ -171,6 +171,7 @@ class EpisodePolicy:
         if not was_paused:
             self.tally.pauses += 1
             work.note("policies.human.needed", why=self._human.paused)
+            self._take_plan(given, work)  # one that came just now is counted, not aborted
             self._void_all(work, "needs_human")
             self._memory = ReflexMemory(self._memory.fired_at)
         # what was done just before the pause cannot be judged by screens that a person changes

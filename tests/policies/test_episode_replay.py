@@ -10,6 +10,7 @@ from actors.results.record import decode_steps, encode_output, encode_step
 from policies.criteria import Criteria
 from policies.episode import EpisodePolicy
 from policies.geometry import Region
+from policies.human import HumanSettings, Resume
 from policies.planner import PlanFailed, PlanFailureKind, PlanRequest
 from policies.probes import Reading
 from policies.reflex import Comparison, Condition, ReflexAction, Rule
@@ -25,6 +26,7 @@ SETTINGS = EpisodeSettings(
     ),
     limits=Limits(seconds=30.0, steps=60),
     criteria=Criteria(min_score=3),
+    human=HumanSettings((Condition("captcha"),), Resume.AUTO, wait_seconds=20.0),
 )
 EPISODE = EpisodeId("run-phone-0")
 REPLIES = st.sampled_from(
@@ -66,6 +68,7 @@ class Episodes(RuleBasedStateMachine):
         readings = {
             "health": self.pending.pop("health", Reading(0.9, True)),
             "popup": self.pending.pop("popup", Reading(0.0, False)),
+            "captcha": self.pending.pop("captcha", Reading(0.0, False)),
         }
         seen = percept(self.seq, self.now - 0.01, self.screen, epoch=self.epoch, readings=readings) if frame else None
         self.seq += frame
@@ -73,7 +76,10 @@ class Episodes(RuleBasedStateMachine):
         given = StepInput(self.number, self.now, seen, tuple(results), draw=draw, **self.pending)
         self.pending = {}
         self.number += 1
+        was_paused, active = self.policy.paused is not None, self.policy.tally.active_seconds
         output = self.policy.step(given)
+        if was_paused:
+            assert self.policy.tally.active_seconds == active, "a pause does not count"
         self.lines.append(encode_step(given, output))
         self.outputs.append(output)
         self._check(output)
@@ -91,6 +97,9 @@ class Episodes(RuleBasedStateMachine):
             assert output.command.token not in self.tokens
             self.tokens.add(output.command.token)
             self.command = output.command
+        if self.policy.paused is not None:
+            assert output.command is None, "nothing is done while a person is needed"
+            assert output.request is None, "nothing is planned while a person is needed"
         self.ended = output.end is not None
 
     @rule(change=st.integers(0, 255), left=st.integers(0, 30), top=st.integers(0, 58))
@@ -129,6 +138,14 @@ class Episodes(RuleBasedStateMachine):
         self.pending["popup"] = Reading(0.95, True, (x, y))
 
     @rule()
+    def captcha(self) -> None:
+        self.pending["captcha"] = Reading(1.0, True)
+
+    @rule()
+    def resume(self) -> None:
+        self.pending["resumed"] = True
+
+    @rule()
     @precondition(lambda self: "plan" not in self.pending)
     def lose_phone(self) -> None:
         self.pending["lost"] = True
@@ -155,6 +172,7 @@ class Episodes(RuleBasedStateMachine):
         for step in decode_steps(iter(self.lines)):
             assert encode_output(again.step(step.given)) == step.output
         assert again.tally == self.policy.tally
+        assert again.paused == self.policy.paused
 
 
 TestEpisodes = Episodes.TestCase
