@@ -36,6 +36,11 @@ class RuleFile:
         return tuple(sorted({name for probe in self.probes.values() for name in picture_names(probe)}))
 
 
+def kind_of(probe: Probe) -> str:
+    """What a rule file calls this kind of probe."""
+    return next(kind for kind, cls in PROBE_KINDS.items() if isinstance(probe, cls))
+
+
 def parse_rule_file(source: bytes, file: str) -> RuleFile:
     """Read a rule file.
 

@@ -10,6 +10,7 @@ from actors.cli.engine_rehearsal import rehearse
 from actors.cli.model import model
 from actors.cli.phones import phones
 from actors.cli.results import replay, report
+from actors.cli.rules import rules
 from actors.cli.scenarios import check, run
 
 
@@ -32,6 +33,7 @@ corral.add_command(run)
 corral.add_command(check)
 corral.add_command(report)
 corral.add_command(replay)
+corral.add_command(rules)
 corral.add_command(status)
 corral.add_command(resume)
 
