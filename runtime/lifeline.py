@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 PR_SET_PDEATHSIG = 1
 POLL_SECONDS = 0.1
@@ -24,6 +25,11 @@ POLL_SECONDS = 0.1
 def die_with_parent() -> None:
     """Runs in the child between fork and exec."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def leader_command(lifeline_fd: int, grace_seconds: float, command: Sequence[str]) -> list[str]:
+    """What to start so that `command` runs on the lifeline whose reading end is `lifeline_fd`."""
+    return [sys.executable, "-I", "-S", __file__, str(lifeline_fd), str(grace_seconds), *command]
 
 
 def main(arguments: list[str]) -> int:

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
@@ -163,7 +162,7 @@ def _spawn(plan: ProcessPlan, log: IO[bytes]) -> tuple["subprocess.Popen[bytes]"
     fork and our knowing about it.
     """
     theirs, ours = os.pipe()
-    command = [sys.executable, "-I", "-S", lifeline.__file__, str(theirs), str(plan.stop_grace_seconds), *plan.argv]
+    command = lifeline.leader_command(theirs, plan.stop_grace_seconds, plan.argv)
     try:
         leader = subprocess.Popen(
             command,

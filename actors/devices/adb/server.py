@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ import trio
 from actors.devices.adb.client import HOST, AdbClient
 from actors.devices.adb.errors import AdbServerLost, AdbServerUnavailable
 from actors.devices.base import DeviceError
+from runtime.lifeline import leader_command
 
 FIRST_PORT, LAST_PORT = 25037, 25337  # below 32768, where Linux takes ports for outgoing connections
 START_SECONDS = 15.0  # adb 36 makes a key at its first start, which takes seconds on a loaded machine
@@ -85,8 +87,10 @@ class AdbServer:
     """A running server that is ours."""
 
     process: trio.Process
+    """Leads the process group that the server is in."""
     port: int
     client: AdbClient
+    lifeline_fd: int
 
     async def wait_exited(self) -> int:
         """Wait until the server has ended; returns its exit code (negative: the signal that ended it)."""
@@ -108,7 +112,7 @@ async def open_adb_server(config: AdbServerConfig | None = None) -> AsyncIterato
             yield server
         finally:
             with trio.CancelScope(shield=True):  # bounded by the grace, then by SIGKILL
-                await _stop(server.process, config.grace_seconds)
+                await _stop(server, config.grace_seconds)
 
 
 async def run_adb_server(
@@ -132,15 +136,15 @@ async def _start(config: AdbServerConfig, binary: Path, log: IO[bytes]) -> AdbSe
     candidates = range(FIRST_PORT, LAST_PORT + 1) if config.port is None else range(config.port, config.port + 1)
     reason = "somebody else has the port"
     for port in filter(_is_free, candidates):
-        process = await _spawn(config, binary, port, log)
-        server = AdbServer(process, port, AdbClient(port))
+        process, lifeline_fd = await _spawn(config, binary, port, log)
+        server = AdbServer(process, port, AdbClient(port), lifeline_fd)
         ready = False
         try:
             ready = await _wait_ready(server, config.start_seconds)
         finally:
             if not ready:
                 with trio.CancelScope(shield=True):
-                    await _stop(process, config.grace_seconds)
+                    await _stop(server, config.grace_seconds)
         if ready:
             return server
         reason = _tail(log) or f"no answer within {config.start_seconds:g} s"
@@ -150,23 +154,32 @@ async def _start(config: AdbServerConfig, binary: Path, log: IO[bytes]) -> AdbSe
     raise AdbServerUnavailable(f"{binary} did not come up on port {where}: {reason}")
 
 
-async def _spawn(config: AdbServerConfig, binary: Path, port: int, log: IO[bytes]) -> trio.Process:
+async def _spawn(config: AdbServerConfig, binary: Path, port: int, log: IO[bytes]) -> tuple[trio.Process, int]:
+    """The leader of the server's process group, and our end of its lifeline: a kill -9 of us ends the server too."""
     environ = os.environ | _ONLY_WHAT_WE_CONNECT | ({} if config.usb else _NO_USB) | dict(config.environ)
     environ["ANDROID_ADB_SERVER_PORT"] = str(port)
     environ.pop("ADB_SERVER_SOCKET", None)  # it would win over the port, and may be somebody else's server
     if config.home is not None:
         environ["HOME"] = str(config.home)
+    theirs, ours = os.pipe()
     try:
-        return await trio.lowlevel.open_process(
-            [str(binary), "-P", str(port), "nodaemon", "server"],
+        process = await trio.lowlevel.open_process(
+            leader_command(theirs, config.grace_seconds, [str(binary), "-P", str(port), "nodaemon", "server"]),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             env=environ,
+            pass_fds=(theirs,),
             start_new_session=True,  # Ctrl-C at our terminal must not kill it before the phones are left in order
         )
-    except OSError as error:
-        raise AdbServerUnavailable(f"{binary} cannot be started: {error}") from error
+    except BaseException as error:
+        os.close(ours)
+        if isinstance(error, OSError):
+            raise AdbServerUnavailable(f"{binary} cannot be started: {error}") from error
+        raise
+    finally:
+        os.close(theirs)
+    return process, ours
 
 
 def _is_free(port: int) -> bool:
@@ -192,33 +205,58 @@ async def _wait_ready(server: AdbServer, seconds: float) -> bool:
     return False
 
 
-def _listens(pid: int, port: int) -> bool:
-    """True when that process listens on that port: an answer alone may come from somebody else's server."""
+def _listens(leader: int, port: int) -> bool:
+    """True when a process of the leader's group listens on that port: an answer alone may come from somebody else."""
     held: set[str] = set()
     tables = ""
-    with suppress(FileNotFoundError):  # it has ended
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(FileNotFoundError):  # it closed that descriptor while we looked
-                held.add(str(link.readlink()))
-        tables = "".join(Path(f"/proc/{pid}/net/{table}").read_text("ascii") for table in ("tcp", "tcp6"))
+    for pid in _group_of(leader):
+        with suppress(FileNotFoundError):  # it has ended
+            for link in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(FileNotFoundError):  # it closed that descriptor while we looked
+                    held.add(str(link.readlink()))
+    with suppress(FileNotFoundError):
+        tables = "".join(Path(f"/proc/{leader}/net/{table}").read_text("ascii") for table in ("tcp", "tcp6"))
     return any(
         line[3] == _LISTEN and int(line[1].rpartition(":")[2], 16) == port and f"socket:[{line[9]}]" in held
         for line in map(str.split, tables.splitlines())
     )
 
 
-async def _stop(process: trio.Process, grace_seconds: float) -> None:
-    """SIGTERM, wait, SIGKILL; returns when the process is gone.
+def _group_of(leader: int) -> list[int]:
+    """The processes whose group the leader leads; those that have ended are left out."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+                fields = (entry / "stat").read_text("ascii", "replace").rpartition(")")[2].split()
+                if int(fields[2]) == leader and fields[0] != "Z":
+                    found.append(int(entry.name))
+    return found
 
-    Signals go to our own child and to nothing else, while `host:kill` would go to whoever has the port.
+
+async def _stop(server: AdbServer, grace_seconds: float) -> None:
+    """SIGTERM, wait, SIGKILL, to the server's process group; returns when its leader is gone.
+
+    Signals go to our own children and to nothing else, while `host:kill` would go to whoever has the port.
     """
-    if process.poll() is None:
-        process.terminate()
-        with trio.move_on_after(grace_seconds):
-            await process.wait()
-    if process.poll() is None:
-        process.kill()
+    process = server.process
+    try:
+        if process.poll() is None:
+            _signal_group(process, signal.SIGTERM)
+            with trio.move_on_after(grace_seconds):
+                await process.wait()
+        _signal_group(process, signal.SIGKILL)  # also where only the leader has ended: the port must become free
         await process.wait()
+        with trio.move_on_after(grace_seconds):
+            while _group_of(process.pid):
+                await trio.sleep(POLL_SECONDS)
+    finally:
+        os.close(server.lifeline_fd)
+
+
+def _signal_group(process: trio.Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # it has just ended
+        os.killpg(process.pid, number)
 
 
 def _tail(log: IO[bytes]) -> str:

@@ -95,7 +95,7 @@ async def test_binary_that_cannot_be_run(tmp_path: Path) -> None:
     binary.write_bytes(b"not a program")
     binary.chmod(0o755)
 
-    with pytest.raises(AdbServerUnavailable, match="cannot be started"):
+    with pytest.raises(AdbServerUnavailable, match="cannot start"):
         async with open_adb_server(AdbServerConfig(binary=binary)):
             pytest.fail("it did not start")
 
