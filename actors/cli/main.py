@@ -1,41 +1,48 @@
-"""The `corral` command."""
+"""The `corral` command. Commands are imported when they are asked for, so that `corral --help` is quick."""
 
+import importlib
 import sys
 from importlib import metadata
 
 import click
 
-from actors.cli.control import resume, status
-from actors.cli.engine_rehearsal import rehearse
-from actors.cli.model import model
-from actors.cli.phones import phones
-from actors.cli.results import replay, report
-from actors.cli.rules import rules
-from actors.cli.scenarios import check, run
+_COMMANDS: dict[str, str] = {
+    "check": "actors.cli.scenarios:check",
+    "engine": "actors.cli.engine:engine",
+    "model": "actors.cli.model:model",
+    "phones": "actors.cli.phones:phones",
+    "replay": "actors.cli.results:replay",
+    "report": "actors.cli.results:report",
+    "resume": "actors.cli.control:resume",
+    "rules": "actors.cli.rules:rules",
+    "run": "actors.cli.scenarios:run",
+    "status": "actors.cli.control:status",
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class LazyGroup(click.Group):
+    """Finds its commands by name in `_COMMANDS`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every name, sorted."""
+        del ctx
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command; None where there is none of that name."""
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, attribute = _COMMANDS[cmd_name].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(metadata.version("corral"), prog_name="corral")
 def corral() -> None:
     """Fleets of game bots on cloud phones: run, check, rehearse, report."""
-
-
-@corral.group()
-def engine() -> None:
-    """Inference engines."""
-
-
-engine.add_command(rehearse)
-
-corral.add_command(model)
-corral.add_command(phones)
-corral.add_command(run)
-corral.add_command(check)
-corral.add_command(report)
-corral.add_command(replay)
-corral.add_command(rules)
-corral.add_command(status)
-corral.add_command(resume)
 
 
 def main() -> None:
