@@ -22,7 +22,8 @@ from policies.flow import (
 )
 from policies.geometry import Region
 from policies.human import HumanSettings, Resume
-from policies.perception import Percept, Reading
+from policies.perception import Percept
+from policies.probes import Reading
 from policies.reflex import Comparison, Condition
 from tests.kit.percepts import percept
 

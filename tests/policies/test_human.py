@@ -3,7 +3,8 @@
 import pytest
 
 from policies.human import HumanSettings, HumanWatch, Resume, expired_reason
-from policies.perception import Percept, Reading
+from policies.perception import Percept
+from policies.probes import Reading
 from policies.reflex import Condition
 from tests.kit.percepts import percept
 
