@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import partial
 
 import cv2
@@ -37,20 +38,30 @@ class PictureStore:
     Args:
         keep: How many are kept: one more than the longest prompt layout shows.
         in_thread: False encodes in the calling task, for simulations on a clock that must not run meanwhile.
+        encoder: Instead of `encode_jpeg`; a benchmark has its pictures ready.
     """
 
-    def __init__(self, *, max_side: int, quality: int, keep: int, in_thread: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        max_side: int,
+        quality: int,
+        keep: int,
+        in_thread: bool = True,
+        encoder: Callable[[Pixels], ImagePart] | None = None,
+    ) -> None:
         self.max_side = max_side
         self.quality = quality
         self.keep = keep
         self.in_thread = in_thread
+        self._encoder = encoder or partial(encode_jpeg, max_side=max_side, quality=quality)
         self._encoded: OrderedDict[int, ImagePart] = OrderedDict()
 
     async def encode(self, frame: Frame) -> ImagePart:
         """The JPEG of a frame; encoded at the first call for it."""
         held = self._encoded.get(frame.seq)
         if held is None:
-            encode = partial(encode_jpeg, frame.pixels, max_side=self.max_side, quality=self.quality)
+            encode = partial(self._encoder, frame.pixels)
             held = await trio.to_thread.run_sync(encode, limiter=ENCODE_LIMITER) if self.in_thread else encode()
             self._encoded[frame.seq] = held
             while len(self._encoded) > self.keep:
