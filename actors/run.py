@@ -21,6 +21,7 @@ from actors.assets import AppAssets
 from actors.control import answer_for, open_control
 from actors.fleet import Fleet, FleetError, open_fleet
 from actors.recorder import Recorder, write_whole
+from actors.results.record import RecordUnreadable
 from actors.results.report import Report, write_report
 from actors.results.summary import EpisodeSummary
 from actors.scenario import Scenario
@@ -35,7 +36,9 @@ class RunResult:
 
     folder: Path
     summaries: tuple[EpisodeSummary, ...]
-    report: Report
+    report: Report | None
+    """None where it could not be written; `corral report` can be tried again."""
+    report_failure: str | None
     stopped_by: str | None
     """The signal that ended it early."""
     failure: str | None
@@ -115,10 +118,20 @@ async def run_scenario(
                 played = await _play(scenario, assets, taken, run_id, folder, recorder, view)
             finally:
                 recorder.close()
-        report = await trio.to_thread.run_sync(write_report, folder)
-        emit("actors.run.ended", report=str(report.html), episodes=len(played.summaries))
+        report, report_failure = None, None
+        try:
+            report = await trio.to_thread.run_sync(write_report, folder)
+        except (OSError, RecordUnreadable) as error:
+            report_failure = str(error)
+        emit("actors.run.ended", report=str(report.html) if report else None, episodes=len(played.summaries))
         return RunResult(
-            folder, played.summaries, report, played.stopped_by, played.failure, recorder.statistics().failure
+            folder=folder,
+            summaries=played.summaries,
+            report=report,
+            report_failure=report_failure,
+            stopped_by=played.stopped_by,
+            failure=played.failure,
+            recorder_failure=recorder.statistics().failure,
         )
 
 

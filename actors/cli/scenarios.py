@@ -120,9 +120,13 @@ def _conclude(result: RunResult) -> int:
     for summary in result.summaries:
         score = "-" if summary.score is None else f"{summary.score:g}"
         click.echo(f"{summary.outcome.value:<11} {summary.phone:<16} {summary.app:<10} {score:>6}  {summary.reason}")
-    click.echo(str(result.report.html))
+    if result.report is None:
+        message = f"the report cannot be written: {result.report_failure}; try: corral report {result.folder}"
+        click.echo(f"Error: {message}", err=True)
+        return EXIT_INFRASTRUCTURE
     if result.failure is not None:
         click.echo(f"Error: the fleet broke down while it played: {result.failure}", err=True)
+    click.echo(str(result.report.html))
     if result.failure is not None or failed_by_infrastructure(result.summaries):
         return EXIT_INFRASTRUCTURE
     return exit_code_for(result.summaries)

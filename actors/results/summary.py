@@ -129,6 +129,10 @@ def summary_for(
     )
 
 
+_NO_ACTIONS = dict.fromkeys(("reflex", "planned", "retried", "recovery", "failed"), 0)
+_NO_DROPS = dict.fromkeys(("stale_age", "stale_target", "stale_geometry", "voided", "late", "off_screen"), 0)
+
+
 def totals_of(episodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Sums over episode rows (as in `summary.json`); the stall fraction is weighted by time."""
     seconds = sum(e["seconds"] for e in episodes)
@@ -138,8 +142,8 @@ def totals_of(episodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "outcomes": {o.value: sum(e["outcome"] == o.value for e in episodes) for o in Outcome},
         "steps": sum(e["steps"] for e in episodes),
         "seconds": round(seconds, 3),
-        "actions": _added([e["actions"] for e in episodes]),
-        "dropped": _added([e["dropped"] for e in episodes]),
+        "actions": _added([_NO_ACTIONS, *(e["actions"] for e in episodes)]),
+        "dropped": _added([_NO_DROPS, *(e["dropped"] for e in episodes)]),
         "no_effect": sum(e["no_effect"] for e in episodes),
         "plans": {
             key: sum(e["plans"][key] or 0 for e in episodes) for key in ("requested", "completed", "failed", "aborted")

@@ -204,6 +204,10 @@ async def test_a_full_disk_stops_the_record_and_not_the_game(tmp_path: Path) -> 
 
     assert "Traceback" not in said, said[-3000:]
     assert "the record is incomplete" in said
+    assert "the report cannot be written" in said
+    assert process.returncode == 3
     assert said.count('"actors.episode.ended"') == 8, "every episode was played to its end"
-    (summary,) = tmp_path.glob("runs/*/summary.json")
-    assert '"replayable": false' in summary.read_text()
+    assert said.count("reached") + said.count("is below") >= 8, "and its result is told"
+
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert corral("report", str(folder)).returncode == 0, "once there is room, the report is made of what was kept"

@@ -50,6 +50,7 @@ async def test_a_run_plays_reports_and_leaves_nothing_behind(tmp_path: Path) -> 
     assert summary["rehearsal"] == ["rehearsal-7b"]
     assert exit_code_for(result.summaries) == 0
     assert result.recorder_failure is None
+    assert result.report is not None
     suite = ET.parse(result.report.junit).getroot()
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "0", "0")
     page = result.report.html.read_text("utf-8")

@@ -73,5 +73,6 @@ async def run_text(
 
 def summary_of(result: RunResult) -> dict[str, Any]:
     """`summary.json` as it was written."""
+    assert result.report is not None, result.report_failure
     loaded: dict[str, Any] = json.loads(result.report.summary.read_text("utf-8"))
     return loaded
