@@ -158,6 +158,8 @@ async def test_ctrl_c_at_any_moment_leaves_nothing_behind(tmp_path: Path, number
     said = (tmp_path / "log").read_text()
     assert "Traceback" not in said, said[-3000:]
     by_signal = {-signal.SIGTERM} if "actors.run.started" not in said else set()
+    if number % 4 == 3:
+        by_signal |= {-chosen}  # the second one may find it on its way out
     assert process.returncode in {1, 130} | by_signal, said[-2000:]
     for episode in tmp_path.glob("runs/*/episodes/*/episode.json"):
         assert "cancelled" in episode.read_text()
