@@ -7,6 +7,7 @@ from importlib import metadata
 import click
 
 _COMMANDS: dict[str, str] = {
+    "author": "actors.cli.author:author",
     "check": "actors.cli.scenarios:check",
     "engine": "actors.cli.engine:engine",
     "model": "actors.cli.model:model",
