@@ -68,7 +68,7 @@ def environment_problems(scenario: Scenario, environ: Mapping[str, str] | None =
     found = []
     for name, path in wanted_variables(scenario):
         value = variables.get(name, "")
-        if not value and is_taken(name):
+        if not value and environ is None and is_taken(name):
             continue  # by an earlier run of this process, which checked it
         if not value:
             found.append(Problem(f"environment variable {name} is not set", path))

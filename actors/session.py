@@ -280,6 +280,7 @@ class EpisodeSession:
         assert self._complete is not None
         asked_at = trio.current_time()
         deadline = asked_at + self.spec.plan_timeout_seconds
+        plan: PlanReply | PlanFailed | None = None
         with trio.CancelScope() as scope:
             self._plan_scope = scope
             try:
@@ -293,12 +294,12 @@ class EpisodeSession:
                 )
                 completion = await self._complete(prompt, deadline=deadline)
             except EngineError as error:
-                plan: PlanReply | PlanFailed = PlanFailed(request.request_id, failure_kind(error), str(error))
+                plan = PlanFailed(request.request_id, failure_kind(error), redact(str(error)))
             else:
                 plan = reply_for(request, completion)
                 self.statistics.engines.add(completion.engine)
                 self.statistics.models.add(completion.model)
-        if scope.cancelled_caught or self._plan_scope is not scope:
+        if plan is None or self._plan_scope is not scope:
             return  # it was aborted: a later request's answer must not be overwritten
         self._plan = plan
         self.statistics.plan_seconds = trio.current_time() - asked_at

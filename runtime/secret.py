@@ -70,17 +70,20 @@ def secret_from_environment(name: str, environ: Mapping[str, str] | None = None)
 def take_from_environment(name: str, environ: MutableMapping[str, str] | None = None) -> Secret:
     """As `secret_from_environment`, and the variable is removed: processes that we start later do not inherit it.
 
-    Asked again, it gives the same secret, or the new one if the variable has been set again. What the kernel shows in
+    Asked again of our own environment, it gives the same secret, or the new one if the variable was set again. What the kernel shows in
     our own `/proc/PID/environ` is what we were started with; only our own user can read that.
 
     Raises:
         SecretMissing: the variable is not set, or empty, and was not taken before.
     """
     variables = os.environ if environ is None else environ
-    if variables.get(name) or name not in _taken:
-        _taken[name] = secret_from_environment(name, variables)
-        del variables[name]
-    return _taken[name]
+    if not variables.get(name) and environ is None and name in _taken:
+        return _taken[name]
+    taken = secret_from_environment(name, variables)
+    del variables[name]
+    if environ is None:
+        _taken[name] = taken
+    return taken
 
 
 def is_taken(name: str) -> bool:
