@@ -10,7 +10,12 @@ from trio.testing import wait_all_tasks_blocked
 from actors.accounts import Account, AccountPools, NoFreeAccount, Secrets, take_secrets
 from actors.configuration import ScenarioError
 from actors.scenario import parse_scenario
+from actors.session import reply_for
+from inference.messages import Completion, Usage
+from policies.planner import PlanRequest
+from runtime.ids import EngineId
 from runtime.secret import Secret
+from tests.kit.percepts import percept
 from tests.kit.setups import ACCOUNTS, BASE
 
 
@@ -90,3 +95,13 @@ def test_what_is_missing_takes_nothing() -> None:
         take_secrets(scenario, environ)
 
     assert len(environ) == 3
+
+
+def test_a_model_that_reads_a_secret_off_the_screen_hands_on_a_mask() -> None:
+    held = account("carol")
+    seen = percept(0, 0.0)
+    request = PlanRequest("r0", 0.0, "first", (), seen, 0, 0)
+    usage = Usage(prompt_tokens=1, cached_tokens=0, output_tokens=1)
+    said = Completion(f'K"{held.user.reveal()}"', "stop", usage, EngineId("e0"), "m", "born", 0.0, 0.0, 0.0)
+
+    assert reply_for(request, said).text == 'K"***"'
