@@ -1,7 +1,10 @@
 """The live view in a terminal: one line a phone, totals below."""
 
+import io
 import math
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import trio
 from rich.console import Console, Group
@@ -14,6 +17,8 @@ from inference.pool import PoolStatistics
 from runtime.telemetry import emit
 
 REFRESH_SECONDS = 0.5
+SVG_SECONDS = 5.0
+SVG_COLUMNS = 150
 LINE_SECONDS = 5.0  # headless: one JSON line of progress this often
 
 _STATE_STYLES = {
@@ -96,6 +101,25 @@ async def show_live(fleet: Fleet, console: Console) -> None:
                 await trio.sleep(REFRESH_SECONDS)
         finally:
             live.update(drawn(), refresh=True)
+
+
+async def save_view(fleet: Fleet, path: Path) -> None:
+    """Keep a picture of the live view in a file, as SVG, until cancelled; its last state is one with phones playing."""
+    started = trio.current_time()
+    while True:
+        await trio.sleep(SVG_SECONDS)
+        rows = statuses(fleet)
+        if any(row.state == "playing" and not row.outcome for row in rows):
+            view = render(rows, fleet.pool.statistics(), trio.current_time() - started, fleet.scenario.name)
+            await trio.Path(path).write_text(svg_for(view, fleet.scenario.name), encoding="utf-8")
+
+
+def svg_for(view: Group, title: str) -> str:
+    """The view as an SVG picture of a terminal."""
+    console = Console(record=True, width=SVG_COLUMNS, file=io.StringIO(), force_terminal=True)
+    console.print(view)
+    # rich would have a browser fetch a font from elsewhere; any monospace font will do
+    return re.sub(r"@font-face \{.*?\}\s*", "", console.export_svg(title=f"corral run {title}"), flags=re.DOTALL)
 
 
 async def log_progress(fleet: Fleet) -> None:

@@ -42,8 +42,10 @@ class StalenessSettings:
     """`strict_age`: fresh while at least one of the two holds."""
     target_change: float = attrs.field(default=0.34, metadata={"min": 0, "max": 1})
     """Share of the target's cells that may have changed colour: an animated button may, a vanished one may not."""
-    path_change: float = attrs.field(default=0.6, metadata={"min": 0, "max": 1})
-    """The same for a swipe's path, and for the whole screen under a key or text: large, and often moving by itself."""
+    screen_change: float = attrs.field(default=0.5, metadata={"min": 0, "max": 1})
+    """For swipes, keys and text, which act on whatever is shown: the same of the whole screen. A board whose tiles an
+    earlier swipe of the plan has moved is still the same screen; a page that has been left is not.
+    """
 
 
 def verify(
@@ -84,7 +86,8 @@ def verify(
     if planned_on is None:
         return Stale.TARGET
     is_wide = isinstance(planned.action, Swipe | Key | Text)
-    allowed = settings.path_change if is_wide else settings.target_change
+    allowed = settings.screen_change if is_wide else settings.target_change
     geometry = Geometry(percept.width, percept.height, percept.rotation)
-    changed = changed_share(planned_on, percept.thumbnail, planned.target, geometry)
+    box = None if is_wide else planned.target
+    changed = changed_share(planned_on, percept.thumbnail, box, geometry)
     return None if changed <= allowed else Stale.TARGET

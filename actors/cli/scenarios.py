@@ -13,7 +13,7 @@ from actors.accounts import environment_problems
 from actors.assets import AppAssets, load_assets, read_file
 from actors.configuration import Problem, ScenarioError
 from actors.fleet import Fleet, FleetError
-from actors.live import log_progress, show_live
+from actors.live import log_progress, save_view, show_live
 from actors.profiles.checks import profile_warnings
 from actors.results.summary import exit_code_for, failed_by_infrastructure
 from actors.run import RunResult, run_scenario
@@ -82,9 +82,16 @@ def print_warnings(scenario: Scenario, file: Path) -> None:
 )
 @click.option("--headless", is_flag=True, help="JSON lines instead of the live view; the default without a terminal.")
 @click.option(
+    "--view-svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep a picture of the live view in this SVG file.",
+)
+@click.option(
     "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning", "error"])
 )
-def run(file: Path, overrides: dict[str, str], out: Path, headless: bool, log_level: str) -> None:
+def run(
+    file: Path, overrides: dict[str, str], out: Path, headless: bool, view_svg: Path | None, log_level: str
+) -> None:
     """Play the scenario FILE and write a report.
 
     Exit code: 0 all episodes succeeded, 1 some did not, 2 the scenario or the command line is wrong, 3 there was no
@@ -95,7 +102,7 @@ def run(file: Path, overrides: dict[str, str], out: Path, headless: bool, log_le
     console = Console()
     live = console.is_terminal and not headless
     configure(json=not live, level="warning" if live and log_level == "info" else log_level)
-    view = partial(_view, console=console if live else None)
+    view = partial(_view, console=console if live else None, svg=view_svg)
     try:
         result = trio.run(partial(run_scenario, scenario, assets, source=source, out=out, view=view))
     except ScenarioError as error:
@@ -110,8 +117,14 @@ def run(file: Path, overrides: dict[str, str], out: Path, headless: bool, log_le
     sys.exit(_conclude(result))
 
 
-async def _view(fleet: Fleet, console: Console | None) -> None:
-    await (show_live(fleet, console) if console is not None else log_progress(fleet))
+async def _view(fleet: Fleet, console: Console | None, svg: Path | None) -> None:
+    async with trio.open_nursery() as nursery:
+        if svg is not None:
+            nursery.start_soon(save_view, fleet, svg)
+        if console is not None:
+            nursery.start_soon(show_live, fleet, console)
+        else:
+            nursery.start_soon(log_progress, fleet)
 
 
 def _conclude(result: RunResult) -> int:
@@ -147,5 +160,5 @@ def check(file: Path, overrides: dict[str, str]) -> None:
     for name, profile in {one.profile.name: one.profile for one in assets.values()}.items():
         for message, path in profile_warnings(profile):
             click.echo(f"Warning: profile {name}: {message} @ {path}", err=True)
-    phones = sum(len(g.addresses) if hasattr(g, "addresses") else g.count for g in scenario.phones)
+    phones = sum(group.phone_count for group in scenario.phones)
     click.echo(f"{file}: {phones} phones, {len(scenario.apps)} apps, {len(scenario.engines)} engines: no mistakes")
