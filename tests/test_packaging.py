@@ -92,3 +92,13 @@ def test_every_module_of_the_wheel_imports_from_the_root_folder(wheel: Path, tmp
 
     assert done.returncode == 0, done.stderr
     assert set(modules) == checkout
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_architecture_page_names_every_module(room: str) -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    modules = [path for path in ROOT.glob(f"{room}/**/*.py") if path.name != "__init__.py"]
+
+    missing = [str(path.relative_to(ROOT)) for path in modules if path.name not in page]
+
+    assert not missing, f"tell what they are for in ARCHITECTURE.md: {missing}"

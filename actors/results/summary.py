@@ -59,6 +59,9 @@ class EpisodeSummary:
     models: tuple[str, ...]
     replayable: bool
     phone_lost: int = 0
+    pauses: int = 0
+    """Times that a person was needed; the clock stood still meanwhile."""
+    paused_seconds: float = 0.0
 
 
 def summary_for(
@@ -126,6 +129,8 @@ def summary_for(
         models=tuple(sorted(set(models) - {""})),
         replayable=replayable,
         phone_lost=phone_lost,
+        pauses=tally.pauses,
+        paused_seconds=round(tally.paused_seconds, 3),
     )
 
 

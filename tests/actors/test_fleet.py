@@ -18,7 +18,7 @@ pytestmark = needs_adb
 
 KEYS = {
     "phone", "episode", "app", "seed", "bot", "outcome", "reason", "score", "steps", "seconds", "actions", "dropped",
-    "no_effect", "plans", "stall_fraction", "latency_ms", "engines", "models", "replayable", "phone_lost",
+    "no_effect", "plans", "stall_fraction", "latency_ms", "engines", "models", "replayable", "phone_lost", "pauses", "paused_seconds",
 }  # fmt: skip
 
 
