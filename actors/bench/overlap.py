@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 from actors.assets import load_rules
-from actors.bench.result import BenchResult
+from actors.bench.result import BenchResult, Tell, tell_nobody
 from actors.devices.base import Device, DeviceInfo
 from actors.devices.fake import AppDevice
 from actors.phone import draw_from
@@ -187,14 +187,22 @@ def variants_for(latency_seconds: float) -> tuple[Variant, ...]:
 
 
 def bench_overlap(
-    *, seeds: Sequence[int], seconds: float, latency_seconds: float, act_seconds: float, rules_path: Path
+    *,
+    seeds: Sequence[int],
+    seconds: float,
+    latency_seconds: float,
+    act_seconds: float,
+    rules_path: Path,
+    tell: Tell = tell_nobody,
 ) -> BenchResult:
     """All variants on every seed, alternating."""
     variants = variants_for(latency_seconds)
-    played = [
-        play_on_virtual_clock(variant, seed, seconds=seconds, act_seconds=act_seconds, rules_path=rules_path)
-        for seed, variant in itertools.product(seeds, variants)
-    ]
+    played: list[Played] = []
+    for seed, variant in itertools.product(seeds, variants):
+        tell(f"{variant.name}, seed {seed}", len(played) / (len(seeds) * len(variants)))
+        played.append(
+            play_on_virtual_clock(variant, seed, seconds=seconds, act_seconds=act_seconds, rules_path=rules_path)
+        )
     rows = {variant.name: [p for p in played if p.variant == variant.name] for variant in variants}
     summary: dict[str, Any] = {
         name: {

@@ -4,12 +4,21 @@ import json
 import os
 import platform
 import subprocess
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import attrs
+
+Tell = Callable[[str, float], None]
+"""Takes (what is being measured, share of the whole that is done, 0 to 1), for whoever watches."""
+
+
+def tell_nobody(what: str, share: float) -> None:
+    """A `Tell` for tests."""
+    del what, share
 
 
 @attrs.frozen

@@ -8,6 +8,7 @@ import click
 
 _COMMANDS: dict[str, str] = {
     "author": "actors.cli.author:author",
+    "bench": "actors.cli.bench:bench",
     "check": "actors.cli.scenarios:check",
     "engine": "actors.cli.engine:engine",
     "model": "actors.cli.model:model",

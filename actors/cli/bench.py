@@ -1,0 +1,157 @@
+"""`corral bench`: measurements that anybody can repeat; ratios side by side, with machine and commit."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from actors.bench.actors import bench_actors
+from actors.bench.overlap import bench_overlap
+from actors.bench.phones import PhonesUnavailable, bench_phones
+from actors.bench.result import BenchResult, Tell
+from actors.configuration import ScenarioError
+from runtime.telemetry import configure
+
+EXIT_WRONG = 2
+EXIT_INFRASTRUCTURE = 3
+DEFAULT_RULES = Path("scenarios/battler.rules.toml")
+
+JSON_FILE = click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything measured here."
+)
+SEED = click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 2**31 - 1))
+
+
+@click.group()
+def bench() -> None:
+    """Benchmarks. Results of the project's own runs are in docs/benchmarks."""
+
+
+@bench.command()
+@click.option(
+    "--pairs", default=5, show_default=True, type=click.IntRange(1, 1000), help="Seeds; each plays every way."
+)
+@click.option("--seconds", default=120.0, show_default=True, type=click.FloatRange(1), help="Game time an episode.")
+@click.option("--latency-ms", default=300.0, show_default=True, type=click.FloatRange(0), help="Of every plan.")
+@click.option("--act-ms", default=250.0, show_default=True, type=click.FloatRange(10), help="Between planned actions.")
+@click.option(
+    "--rules",
+    default=DEFAULT_RULES,
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Reflexes of the game battler.",
+)
+@SEED
+@JSON_FILE
+def overlap(
+    pairs: int, seconds: float, latency_ms: float, act_ms: float, rules: Path, seed: int, json_file: Path | None
+) -> None:
+    """Thinking while acting against thinking between acts, on a virtual clock: equal seeds, equal numbers."""
+
+    def run(tell: Tell) -> BenchResult:
+        return bench_overlap(
+            seeds=range(seed, seed + pairs),
+            seconds=seconds,
+            latency_seconds=latency_ms / 1000,
+            act_seconds=act_ms / 1000,
+            rules_path=rules,
+            tell=tell,
+        )
+
+    _measure("overlap", run, json_file)
+
+
+@bench.command()
+@click.option("--actors", default=1000, show_default=True, type=click.IntRange(1, 32000), help="In this process.")
+@click.option("--seconds", default=60.0, show_default=True, type=click.FloatRange(5), help="After the warm-up.")
+@click.option("--limit/--no-limit", default=True, show_default=True, help="Find the number at which lag begins.")
+@SEED
+@JSON_FILE
+def actors(actors: int, seconds: float, limit: bool, seed: int, json_file: Path | None) -> None:
+    """Phone actors in one process, a step a second each: CPU a step, memory an actor, and whether they fall behind."""
+    _measure(
+        "actors",
+        lambda tell: bench_actors(actors=actors, seconds=seconds, seed=seed, find_limit=limit, tell=tell),
+        json_file,
+    )
+
+
+@bench.command()
+@click.option("--phones", default=64, show_default=True, type=click.IntRange(1, 512), help="Simulated phones.")
+@click.option("--seconds", default=120.0, show_default=True, type=click.FloatRange(5), help="After the warm-up.")
+@SEED
+@JSON_FILE
+def phones(phones: int, seconds: float, seed: int, json_file: Path | None) -> None:
+    """Raw captures of simulated phones through one genuine adb server, one a second each: lag and CPU a capture."""
+    _measure("phones", lambda tell: bench_phones(phones=phones, seconds=seconds, seed=seed, tell=tell), json_file)
+
+
+def _measure(name: str, run: Callable[[Tell], BenchResult], json_file: Path | None) -> None:
+    configure(json=True, level="error")
+    try:
+        with _progress(name) as tell:
+            result = run(tell)
+        if json_file is not None:
+            result.write(json_file)
+    except ScenarioError as error:
+        for problem in error.problems:
+            click.echo(f"Error: {problem}", err=True)
+        sys.exit(EXIT_WRONG)
+    except PhonesUnavailable as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(EXIT_INFRASTRUCTURE)
+    except OSError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(EXIT_WRONG)
+    _print(result)
+    if json_file is not None:
+        click.echo(str(json_file))
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Tell]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(name, total=1.0)
+        yield lambda what, share: progress.update(task, completed=share, description=f"{name}: {what}")
+
+
+def _print(result: BenchResult) -> None:
+    console = Console(highlight=False)
+    groups = {name: value for name, value in result.summary.items() if isinstance(value, dict)}
+    single = {name: value for name, value in result.summary.items() if name not in groups}
+    if groups:
+        keys = list(dict.fromkeys(key for group in groups.values() for key in group))
+        table = Table("", *(key.replace("_", " ") for key in keys), box=None, header_style="bold")
+        for name, group in groups.items():
+            table.add_row(name, *(_shown(group.get(key)) for key in keys))
+        console.print(table)
+    table = Table("", result.name, box=None, header_style="bold")
+    for name, value in single.items():
+        table.add_row(name.replace("_", " "), _shown(value))
+    console.print(table)
+    for note in result.notes:
+        console.print(note, style="dim", markup=False)
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case None:
+            return "not found"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+        case _:
+            return str(value)
