@@ -1,8 +1,7 @@
 """Frames → JPEGs for prompts: each frame is encoded once, in a worker thread, and equal frames have equal bytes."""
 
 import hashlib
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 import cv2
@@ -36,7 +35,6 @@ class PictureStore:
     """The encoded frames that prompts of one episode still name.
 
     Args:
-        keep: How many are kept: one more than the longest prompt layout shows.
         in_thread: False encodes in the calling task, for simulations on a clock that must not run meanwhile.
         encoder: Instead of `encode_jpeg`; a benchmark has its pictures ready.
     """
@@ -46,16 +44,14 @@ class PictureStore:
         *,
         max_side: int,
         quality: int,
-        keep: int,
         in_thread: bool = True,
         encoder: Callable[[Pixels], ImagePart] | None = None,
     ) -> None:
         self.max_side = max_side
         self.quality = quality
-        self.keep = keep
         self.in_thread = in_thread
         self._encoder = encoder or partial(encode_jpeg, max_side=max_side, quality=quality)
-        self._encoded: OrderedDict[int, ImagePart] = OrderedDict()
+        self._encoded: dict[int, ImagePart] = {}
 
     async def encode(self, frame: Frame) -> ImagePart:
         """The JPEG of a frame; encoded at the first call for it."""
@@ -64,9 +60,16 @@ class PictureStore:
             encode = partial(self._encoder, frame.pixels)
             held = await trio.to_thread.run_sync(encode, limiter=ENCODE_LIMITER) if self.in_thread else encode()
             self._encoded[frame.seq] = held
-            while len(self._encoded) > self.keep:
-                self._encoded.popitem(last=False)
         return held
+
+    def keep_only(self, seqs: Collection[int]) -> None:
+        """Forget every other frame.
+
+        With the frames that the present prompt names, a later prompt finds all that it names beside its own newest
+        one, however many requests are aborted in between.
+        """
+        for seq in [s for s in self._encoded if s not in seqs]:
+            del self._encoded[seq]
 
     def held(self) -> dict[int, ImagePart]:
         """By `Frame.seq`, what is still kept."""

@@ -148,7 +148,6 @@ class EpisodeSession:
         self._pictures = PictureStore(
             max_side=profile.max_side,
             quality=profile.jpeg_quality,
-            keep=profile.rebase_steps + 2,
             in_thread=in_thread,
             encoder=encoder,
         )
@@ -285,9 +284,8 @@ class EpisodeSession:
             self._plan_scope = scope
             try:
                 await self._pictures.encode(frame)
+                self._pictures.keep_only(frames_of(request.turns))
                 held = self._pictures.held()
-                missing = [seq for seq in frames_of(request.turns) if seq not in held]
-                assert not missing, f"frames {missing} were encoded for an earlier prompt"
                 self._sink.prompt(self.spec, request, self._pictures)
                 prompt = fill(
                     request, held, self.spec.settings.profile, tenant=self.spec.tenant, routing_key=self.spec.episode

@@ -24,9 +24,10 @@ class DeviceLost(DeviceError):
 
 
 class DeviceTimeout(DeviceLost):
-    """A call ran past its total wall-clock deadline; adb itself has no liveness check, so this is how a frozen
-    phone is found.
-    """  # fmt: skip
+    """A call ran past its total wall-clock deadline.
+
+    adb itself has no liveness check, so this is how a frozen phone is found.
+    """
 
 
 class CaptureFailed(DeviceError):
@@ -76,9 +77,11 @@ class DeviceStatistics:
 
 
 class Device(Protocol):
-    """One phone. Calls may be concurrent: a capture runs beside an action. Every call has a total deadline of its
-    own and can be cancelled at any await; a cancelled swipe still lifts its finger.
-    """  # fmt: skip
+    """One phone.
+
+    Calls may be concurrent: a capture runs beside an action. Every call has a total deadline of its own and can be
+    cancelled at any await; a cancelled swipe still lifts its finger.
+    """
 
     @property
     def info(self) -> DeviceInfo:

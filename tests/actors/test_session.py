@@ -23,8 +23,10 @@ from policies.criteria import Outcome
 from policies.effect import EffectSettings
 from policies.episode import EpisodePolicy
 from policies.frame import Frame
-from policies.geometry import Geometry
+from policies.geometry import Geometry, Region
 from policies.perception import compile_probes
+from policies.probes import ColorProbe, HsvRange
+from policies.reflex import Comparison, Condition, ReflexAction, Rule
 from policies.step import EpisodeSettings, Limits, StepInput, StepOutput
 from runtime.ids import DEFAULT_TENANT, EngineId, EpisodeId, PhoneId
 
@@ -104,7 +106,9 @@ async def restart(device: Device, app: AppConfig) -> None:
     del device, app
 
 
-def session_for(model: Any, *, seconds: float = 5.0, sink: ChunkSink | None = None, **changes: Any) -> EpisodeSession:
+def session_for(
+    model: Any, *, seconds: float = 5.0, sink: ChunkSink | None = None, probes: Any = None, **changes: Any
+) -> EpisodeSession:
     settings = attrs.evolve(
         EpisodeSettings("win", limits=Limits(seconds=seconds), effect=EffectSettings(fail_after=1000)), **changes
     )
@@ -122,7 +126,7 @@ def session_for(model: Any, *, seconds: float = 5.0, sink: ChunkSink | None = No
     return EpisodeSession(
         spec,
         policy=EpisodePolicy(settings, spec.episode),
-        perception=compile_probes({}, {}),
+        perception=compile_probes(probes or {}, {}),
         complete=model,
         sink=sink or ChunkSink(),
         draw=draw_from(1),
@@ -264,11 +268,35 @@ def test_equal_pixels_give_equal_bytes_and_large_ones_are_reduced() -> None:
     assert (first.width, first.height) == (360, 640)
 
 
-async def test_a_frame_is_encoded_once_and_old_ones_are_forgotten() -> None:
-    store = PictureStore(max_side=100, quality=80, keep=2)
+async def test_a_frame_is_encoded_once_and_kept_as_long_as_prompts_name_it() -> None:
+    store = PictureStore(max_side=100, quality=80)
     frames = [Frame(np.full((20, 10, 3), n, np.uint8), n, 0.0, 0.0, Geometry(10, 20)) for n in range(3)]
 
     parts = [await store.encode(frame) for frame in frames]
+    store.keep_only((1, 2))
 
     assert await store.encode(frames[2]) is parts[2]
     assert set(store.held()) == {1, 2}
+
+
+async def test_the_previous_picture_outlives_any_number_of_aborted_requests(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A reflex that fires again and again voids one request after the other."""
+    rule = Rule(
+        "poke", (Condition("any", Comparison.MISS),), ReflexAction(tap=Region(0, 0, 100, 100)), cooldown_seconds=0.5
+    )
+    probe = ColorProbe(Region(0, 0, 10, 10), HsvRange((0, 0, 0), (0, 0, 0)), hit_at=2.0)
+
+    class Slow(Model):
+        async def __call__(self, prompt: Prompt, *, deadline: float) -> Completion:
+            self.latency = 0.1 if len(self.prompts) in {0, 30} else 2.0
+            return await super().__call__(prompt, deadline=deadline)
+
+    model = Slow()
+    session = session_for(model, seconds=20.0, rules=(rule,), probes={"any": probe})
+
+    await session.play(Phone())
+
+    assert session.policy.tally.plans_aborted > 20
+    assert all(len([p for p in m.messages[1].parts if hasattr(p, "jpeg")]) == 2 for m in model.prompts[2:])

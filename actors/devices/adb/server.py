@@ -248,7 +248,7 @@ async def _stop(server: AdbServer, grace_seconds: float) -> None:
         _signal_group(process, signal.SIGKILL)  # also where only the leader has ended: the port must become free
         await process.wait()
         with trio.move_on_after(grace_seconds):
-            while _group_of(process.pid):
+            while _group_of(process.pid):  # noqa: ASYNC110  # the kernel tells nobody but the group's parents
                 await trio.sleep(POLL_SECONDS)
     finally:
         os.close(server.lifeline_fd)
