@@ -97,8 +97,10 @@ def _measure(name: str, run: Callable[[Tell], BenchResult], json_file: Path | No
     try:
         with _progress(name) as tell:
             result = run(tell)
+        _print(result)
         if json_file is not None:
             result.write(json_file)
+            click.echo(str(json_file))
     except ScenarioError as error:
         for problem in error.problems:
             click.echo(f"Error: {problem}", err=True)
@@ -109,9 +111,6 @@ def _measure(name: str, run: Callable[[Tell], BenchResult], json_file: Path | No
     except OSError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_WRONG)
-    _print(result)
-    if json_file is not None:
-        click.echo(str(json_file))
 
 
 @contextmanager
