@@ -132,3 +132,23 @@ class StepOutput:
     """Request id whose reply is not wanted any more."""
     notes: tuple[Note, ...] = ()
     end: EpisodeEnd | None = None
+
+
+@attrs.define
+class Decision:
+    """A `StepOutput` in the making."""
+
+    command: Command | None = None
+    request: PlanRequest | None = None
+    abort: str | None = None
+    notes: list[Note] = attrs.field(factory=list)
+
+    def note(self, event: str, **fields: str | float | bool | None) -> None:
+        """Add a note."""
+        self.notes.append(Note(event, fields))
+
+    def output(self, end: EpisodeEnd | None = None) -> StepOutput:
+        """The finished output; of an episode that ends, nothing more is done or asked."""
+        if end is not None:
+            return StepOutput(abort=self.abort, notes=tuple(self.notes), end=end)
+        return StepOutput(self.command, self.request, self.abort, tuple(self.notes))
