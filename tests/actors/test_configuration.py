@@ -55,7 +55,8 @@ def problems_of(text: str) -> list[str]:
 
 
 def test_a_right_file_becomes_a_value() -> None:
-    text = 'size = [3, 4]\nlimit = 2\n[[engines]]\ngpu = 3\nweight = 2\ncolour = "blue"\n[shape]\nkind = "circle"\nradius = 1\n'
+    text = 'size = [3, 4]\nlimit = 2\n[[engines]]\ngpu = 3\nweight = 2\ncolour = "blue"\n'
+    text += '[shape]\nkind = "circle"\nradius = 1\n'
 
     value, problems = structured(read_toml(text.encode()), Root)
 

@@ -126,9 +126,9 @@ async def test_a_launched_engine_that_dies_comes_back_under_its_id_with_its_new_
         (victim,) = pids_of(script)
         os.kill(victim, signal.SIGKILL)
         with trio.fail_after(20):
-            while supervisor.statistics().child("engine-e1").restarts < 1:  # noqa: ASYNC110
+            while supervisor.statistics().child("engine-e1").restarts < 1:
                 await trio.sleep(0.02)
-            while supervisor.statistics().child("engine-e1").state is not State.RUNNING:  # noqa: ASYNC110
+            while supervisor.statistics().child("engine-e1").state is not State.RUNNING:
                 await trio.sleep(0.02)
         assert "exit code 137" in str(supervisor.statistics().child("engine-e1").last_error)
         assert [engine.id for engine in pool.statistics().engines] == ["e1"]
@@ -182,7 +182,7 @@ async def test_a_rehearsal_engine_dies_in_the_middle_and_nobody_notices_but_the_
         assert whys.count("spilled") == 1
         assert all(completion.text for completion in completions)
         with trio.fail_after(60):
-            while supervisor.statistics().child("engine-e0").starts < 2:  # noqa: ASYNC110
+            while supervisor.statistics().child("engine-e0").starts < 2:
                 await trio.sleep(0.02)
         assert supervisor.statistics().child("engine-e1").starts == 1
     assert pool.statistics().retried == 1

@@ -105,7 +105,7 @@ async def simulated_phones(specs: Iterable[PhoneSpec]) -> AsyncIterator[tuple[Si
 async def wait_until(holds: Callable[[], bool], *, seconds: float = 5.0) -> None:
     """Wait for something that another process brings about, which no event of ours tells."""
     with trio.fail_after(seconds):
-        while not holds():  # noqa: ASYNC110
+        while not holds():
             await trio.sleep(0.001)
 
 

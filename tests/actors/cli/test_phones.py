@@ -18,7 +18,7 @@ COMMAND = [sys.executable, "-c", "from actors.cli.phones import phones; phones()
 
 async def wait_for_file(path: Path) -> list[dict[str, str]]:
     with trio.fail_after(30):
-        while not await trio.Path(path).exists():  # noqa: ASYNC110  another process writes it
+        while not await trio.Path(path).exists():
             await trio.sleep(0.02)
     described: list[dict[str, str]] = json.loads(await trio.Path(path).read_text("utf-8"))
     return described

@@ -190,7 +190,7 @@ async def loads_of(client: Client) -> tuple[int, int]:
 
 async def wait_loads(client: Client, expected: tuple[int, int]) -> None:
     with trio.fail_after(5):
-        while await loads_of(client) != expected:  # noqa: ASYNC110 (another process's state has no event)
+        while await loads_of(client) != expected:
             await trio.sleep(0.01)
 
 
