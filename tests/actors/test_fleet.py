@@ -16,9 +16,11 @@ from tests.kit.scenarios import needs_adb, run_text, scenario_text, summary_of
 
 pytestmark = needs_adb
 
-KEYS = set(
-    ["phone", "episode", "app", "seed", "bot", "outcome", "reason", "score", "steps", "seconds", "actions", "dropped", "no_effect", "plans", "stall_fraction", "latency_ms", "engines", "models", "replayable", "phone_lost", "pauses", "paused_seconds"]
-)
+KEYS = {
+    *("phone", "episode", "app", "seed", "bot", "outcome", "reason", "score", "steps", "seconds", "actions"),
+    *("dropped", "no_effect", "plans", "stall_fraction", "latency_ms", "engines", "models", "replayable"),
+    *("phone_lost", "pauses", "paused_seconds"),
+}
 
 
 async def test_a_run_plays_reports_and_leaves_nothing_behind(tmp_path: Path) -> None:

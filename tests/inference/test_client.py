@@ -279,7 +279,7 @@ async def test_nothing_leaks_over_real_sockets_in_200_requests_of_all_kinds() ->
         assert client.statistics().connections <= 8 + 2
         await client.aclose()
         with trio.fail_after(5):
-            while trio.lowlevel.current_statistics().tasks_living > tasks_serving:  # noqa: ASYNC110
+            while trio.lowlevel.current_statistics().tasks_living > tasks_serving:
                 await trio.sleep(0.01)
         assert engine.connections == 0
         nursery.cancel_scope.cancel()
