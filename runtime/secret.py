@@ -70,8 +70,8 @@ def secret_from_environment(name: str, environ: Mapping[str, str] | None = None)
 def take_from_environment(name: str, environ: MutableMapping[str, str] | None = None) -> Secret:
     """As `secret_from_environment`, and the variable is removed: processes that we start later do not inherit it.
 
-    Asked again of our own environment, it gives the same secret, or the new one if the variable was set again. What the kernel shows in
-    our own `/proc/PID/environ` is what we were started with; only our own user can read that.
+    Asked again of our own environment, it gives the same secret, or the new one if the variable was set again. What
+    the kernel shows in our own `/proc/PID/environ` is what we were started with; only our own user can read that.
 
     Raises:
         SecretMissing: the variable is not set, or empty, and was not taken before.
