@@ -10,7 +10,7 @@ import trio
 
 from policies.frame import Frame, Pixels
 from policies.geometry import box_for
-from policies.ocr import OcrLine, read_lines, tight_line
+from policies.ocr import OcrLine, in_rows, read_lines, tight_line
 from policies.probes import OcrProbe, Reading
 
 MODULE = "rapidocr_onnxruntime"
@@ -46,11 +46,7 @@ class OcrEngine:
         engine = self._loaded()
         if not single:
             found, _ = engine(crop, use_cls=False)
-            lines = [
-                OcrLine(text, float(score), sum(x for x, _ in corners) / 4, sum(y for _, y in corners) / 4)
-                for corners, text, score in found or ()
-            ]
-            return sorted(lines, key=lambda line: line.y)
+            return in_rows([_piece(corners, text, float(score)) for corners, text, score in found or ()])
         tight, ink = tight_line(crop)
         found, _ = engine(tight, use_det=False, use_cls=False)
         x, y = ink.center
@@ -65,6 +61,11 @@ class OcrEngine:
             # it tells of every picture without text, on a handler of its own
             logging.getLogger("RapidOCR").setLevel(logging.ERROR)
         return self._engine
+
+
+def _piece(corners: list[list[float]], text: str, score: float) -> OcrLine:
+    across, down = [x for x, _ in corners], [y for _, y in corners]
+    return OcrLine(text, score, sum(across) / 4, sum(down) / 4, max(down) - min(down))
 
 
 @attrs.frozen(eq=False)

@@ -30,6 +30,7 @@ class OcrLine:
     x: float
     """Middle of the line, in pixels of the crop."""
     y: float
+    height: float = 0.0
 
 
 def tight_line(crop: Pixels) -> tuple[Pixels, Box]:
@@ -50,6 +51,32 @@ def tight_line(crop: Pixels) -> tuple[Pixels, Box]:
     color = [int(channel) for channel in background]
     padded = cv2.copyMakeBorder(inner, down, down, across, across, cv2.BORDER_CONSTANT, value=color)
     return np.asarray(padded, dtype=np.uint8), box
+
+
+def in_rows(pieces: Sequence[OcrLine]) -> list[OcrLine]:
+    """Pieces that stand beside each other joined to one line, from top to bottom.
+
+    Detection cuts a line where its words are far apart.
+    """
+    rows: list[list[OcrLine]] = []
+    for piece in sorted(pieces, key=lambda piece: piece.y):
+        if rows and abs(piece.y - rows[-1][0].y) < max(piece.height, rows[-1][0].height) / 2:
+            rows[-1].append(piece)
+        else:
+            rows.append([piece])
+    lines = []
+    for row in rows:
+        across = sorted(row, key=lambda piece: piece.x)
+        lines.append(
+            OcrLine(
+                " ".join(piece.text for piece in across),
+                min(piece.confidence for piece in across),
+                sum(piece.x for piece in across) / len(across),
+                row[0].y,
+                max(piece.height for piece in across),
+            )
+        )
+    return lines
 
 
 def read_lines(probe: OcrProbe, lines: Sequence[OcrLine], box: Box, size: tuple[int, int]) -> Reading:
