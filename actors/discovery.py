@@ -1,18 +1,24 @@
 """Which phones there are: addresses become identities, and two addresses of one phone become one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 import trio
 
+from actors.devices.adb.attach import attach
 from actors.devices.adb.client import AdbClient
-from actors.devices.adb.device import open_adb_device
-from actors.devices.base import DeviceError
+from actors.devices.adb.errors import DeviceNotFound, DeviceOffline, DeviceUnauthorized
+from actors.devices.adb.identity import read_identity
+from actors.devices.adb.shell import SHELL_V2
+from actors.devices.base import DeviceError, DeviceLost, DeviceTimeout
 from actors.scenario import BotKind
 from runtime.ids import PhoneId, slug_for
 from runtime.telemetry import emit
 
-AT_ONCE = 8  # connects and greetings in flight; adb's own server handles them one by one anyway
+AT_ONCE = 4  # connects and greetings in flight; adb's own server handles them one by one anyway
+GREETINGS = 3
+GREETING_PAUSE_SECONDS = 2.0  # longer than our adb server needs to come back
+ATTACH_SECONDS = 10.0
 
 
 @attrs.frozen
@@ -32,8 +38,32 @@ class FoundPhone:
     """Of a simulated phone's app."""
 
 
-async def identify(client: AdbClient, wanted: Sequence[FoundPhone]) -> list[FoundPhone]:
+async def _greet(client_now: Callable[[], AdbClient], address: str) -> PhoneId:
+    for last in (False,) * (GREETINGS - 1) + (True,):
+        try:
+            client = client_now()
+            await attach(client, address, timeout_seconds=ATTACH_SECONDS)
+            framed = SHELL_V2 in await client.features(address)
+            return (await read_identity(client, address, framed=framed)).phone
+        except (DeviceNotFound, DeviceOffline, DeviceUnauthorized, DeviceTimeout):
+            raise  # the phone's own answer, after all the time that it was given
+        except DeviceLost as error:
+            if last:
+                raise
+            emit("actors.phone.asked_again", address=address, error=str(error))
+            await trio.sleep(GREETING_PAUSE_SECONDS)
+    raise AssertionError("the last greeting returns or raises")
+
+
+async def identify(client_now: Callable[[], AdbClient], wanted: Sequence[FoundPhone]) -> list[FoundPhone]:
     """Ask every phone for its serial number, some at a time.
+
+    Phones stay connected: whoever drives them finds them there. An adb server that dies meanwhile (version 29 crashes
+    now and then when many phones connect at once) is waited for.
+
+    Args:
+        client_now: The adb server of the moment; raises `AdbServerLost` while there is none.
+        wanted: What the scenario names.
 
     Returns:
         One entry a phone, in the order wanted. Of two addresses with one serial number the first is kept, with the
@@ -45,8 +75,7 @@ async def identify(client: AdbClient, wanted: Sequence[FoundPhone]) -> list[Foun
     async def ask(entry: FoundPhone) -> None:
         async with limiter:
             try:
-                async with open_adb_device(client, entry.address) as device:
-                    asked[entry.address] = attrs.evolve(entry, phone=device.info.phone)
+                asked[entry.address] = attrs.evolve(entry, phone=await _greet(client_now, entry.address))
             except DeviceError as error:
                 asked[entry.address] = attrs.evolve(entry, phone=PhoneId(slug_for(entry.address)), error=str(error))
                 emit("actors.phone.unreachable", level="warning", address=entry.address, error=str(error))

@@ -13,6 +13,7 @@ import trio
 from actors.accounts import AccountPools, Secrets
 from actors.app_control import start_app
 from actors.assets import AppAssets
+from actors.devices.adb.attach import is_network_address
 from actors.devices.adb.client import AdbClient
 from actors.devices.adb.device import AdbDeadlines, open_adb_device
 from actors.devices.adb.errors import AdbServerLost
@@ -37,6 +38,7 @@ from policies.step import EpisodeEnd
 from runtime.child import ChildContext, ChildEnded, ChildError, ChildSpec, OnGiveUp, SupervisorGaveUp
 from runtime.ids import PhoneId, episode_id_for, slug_for
 from runtime.lifecycle import State
+from runtime.nursery import open_bare_nursery
 from runtime.process import open_process
 from runtime.restart import Intensity, RestartKind
 from runtime.supervisor import Supervisor, open_supervisor
@@ -57,6 +59,8 @@ class Link:
     """The adb server of the moment: a restart puts a new one here."""
 
     server: AdbServer | None = None
+    port: int | None = None
+    """The same after a restart."""
 
     @property
     def client(self) -> AdbClient:
@@ -176,18 +180,18 @@ async def open_fleet(
     link = Link()
     try:
         async with open_pool() as pool, open_supervisor("fleet") as supervisor:
-            await _start_adb(supervisor, link)
-            groups = _groups_for(scenario)
-            await _start_simulated(supervisor, groups, logs)
-            await _start_engines(supervisor, scenario, pool, logs)
-            wanted = [phone for group in groups for phone in group.phones]
-            wanted += [
+            named = [
                 FoundPhone(PhoneId(slug_for(address)), address, group.app, group.bot)
                 for group in scenario.phones
                 if isinstance(group, AdbPhones)
                 for address in group.addresses
             ]
-            found = await identify(link.client, wanted)
+            await _start_adb(supervisor, link, usb=any(not is_network_address(phone.address) for phone in named))
+            groups = _groups_for(scenario)
+            await _start_simulated(supervisor, groups, logs)
+            await _start_engines(supervisor, scenario, pool, logs)
+            simulated = [phone for group in groups for phone in group.phones]
+            found = await identify(lambda: link.client, [*simulated, *named])
             if all(phone.error is not None for phone in found):
                 raise FleetError("no phone can be reached; " + "; ".join(f"{p.address}: {p.error}" for p in found[:4]))
             fleet = Fleet(scenario, run_id, supervisor, pool, recorder, found=found)
@@ -197,14 +201,15 @@ async def open_fleet(
         raise FleetError(str(error)) from error
 
 
-async def _start_adb(supervisor: Supervisor, link: Link) -> None:
+async def _start_adb(supervisor: Supervisor, link: Link, *, usb: bool) -> None:
     async def run(_: ChildContext, /, *, task_status: trio.TaskStatus[Any]) -> None:
-        config = AdbServerConfig(port=link.server.port if link.server else None)
         try:
-            async with trio.open_nursery() as nursery:
-                link.server = await nursery.start(partial(run_adb_server, config))
+            async with open_bare_nursery() as nursery:
+                server = await nursery.start(partial(run_adb_server, AdbServerConfig(port=link.port, usb=usb)))
+                link.server, link.port = server, server.port
                 task_status.started()
         finally:
+            link.server = None
             emit("actors.adb.ended")
 
     spec = ChildSpec(
