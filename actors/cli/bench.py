@@ -16,6 +16,7 @@ from actors.bench.overlap import bench_overlap
 from actors.bench.phones import PhonesUnavailable, bench_phones
 from actors.bench.result import BenchResult, Tell
 from actors.configuration import ScenarioError
+from runtime.collector import collect_rarely
 from runtime.telemetry import configure
 
 EXIT_WRONG = 2
@@ -94,6 +95,7 @@ def phones(phones: int, seconds: float, seed: int, json_file: Path | None) -> No
 
 def _measure(name: str, run: Callable[[Tell], BenchResult], json_file: Path | None) -> None:
     configure(json=True, level="error")
+    collect_rarely()  # as `corral run` does
     try:
         with _progress(name) as tell:
             result = run(tell)

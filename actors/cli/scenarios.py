@@ -18,6 +18,7 @@ from actors.profiles.checks import profile_warnings
 from actors.results.summary import exit_code_for, failed_by_infrastructure
 from actors.run import RunResult, run_scenario
 from actors.scenario import Scenario, parse_scenario, warnings_for
+from runtime.collector import collect_rarely
 from runtime.telemetry import configure
 
 EXIT_WRONG = 2
@@ -103,6 +104,7 @@ def run(
     live = console.is_terminal and not headless
     configure(json=not live, level="warning" if live and log_level == "info" else log_level)
     view = partial(_view, console=console if live else None, svg=view_svg)
+    collect_rarely()
     try:
         result = trio.run(partial(run_scenario, scenario, assets, source=source, out=out, view=view))
     except ScenarioError as error:
