@@ -91,6 +91,8 @@ class AdbServer:
     port: int
     client: AdbClient
     lifeline_fd: int
+    log: IO[bytes]
+    """What the server said."""
 
     async def wait_exited(self) -> int:
         """Wait until the server has ended; returns its exit code (negative: the signal that ended it)."""
@@ -129,7 +131,8 @@ async def run_adb_server(
     async with open_adb_server(config) as server:
         task_status.started(server)
         code = await server.wait_exited()
-        raise AdbServerLost(f"our adb server on port {server.port} ended with {code}")
+        said = _tail(server.log)
+        raise AdbServerLost(f"our adb server on port {server.port} ended with {code}{': ' + said if said else ''}")
 
 
 async def _start(config: AdbServerConfig, binary: Path, log: IO[bytes]) -> AdbServer:
@@ -137,7 +140,7 @@ async def _start(config: AdbServerConfig, binary: Path, log: IO[bytes]) -> AdbSe
     reason = "somebody else has the port"
     for port in filter(_is_free, candidates):
         process, lifeline_fd = await _spawn(config, binary, port, log)
-        server = AdbServer(process, port, AdbClient(port), lifeline_fd)
+        server = AdbServer(process, port, AdbClient(port), lifeline_fd, log)
         ready = False
         try:
             ready = await _wait_ready(server, config.start_seconds)
