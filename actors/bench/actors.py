@@ -16,7 +16,7 @@ import numpy as np
 import trio
 
 from actors.bench.lag import LagLog, quantile
-from actors.bench.processes import resident_bytes
+from actors.bench.processes import resident_bytes, waited_seconds
 from actors.bench.result import BenchResult, Tell, tell_nobody
 from actors.devices.base import Device, DeviceInfo
 from actors.devices.fake import AppDevice
@@ -93,6 +93,8 @@ class Carried:
     cpu_ms_per_step: float
     cpu_share: float
     """CPU seconds a second, of one core."""
+    waited_share: float
+    """Share of the time in which it could have run, but other processes had the cores: lag that is not its own."""
     memory_kib_per_actor: float
     frame_age_ms_p95: float
     """From a capture until the step that it was decided in."""
@@ -239,12 +241,13 @@ async def carry(
         counts = (sink.steps, sink.decisions, sink.actions, sink.plans)
         sink.ages.clear()
         memory = resident_bytes(os.getpid()) - before
-        cpu, began = time.process_time(), trio.current_time()
+        cpu, waited, began = time.process_time(), waited_seconds(os.getpid()), trio.current_time()
         while (elapsed := trio.current_time() - began) < seconds:
             if tell is not None:
                 tell(min(1.0, elapsed / seconds))
             await trio.sleep(min(1.0, seconds - elapsed))
         cpu, elapsed = time.process_time() - cpu, trio.current_time() - began
+        waited = waited_seconds(os.getpid()) - waited
         totals = (sink.steps, sink.decisions, sink.actions, sink.plans)
         early = len(ended)
         for session in sessions:  # all at once: the supervisor's drain goes one by one, while the others play on
@@ -260,6 +263,7 @@ async def carry(
         plans=plans,
         cpu_ms_per_step=round(cpu * 1000 / max(1, steps), 3),
         cpu_share=round(cpu / elapsed, 3),
+        waited_share=round(waited / elapsed, 3),
         memory_kib_per_actor=round(memory / 1024 / count, 1),
         frame_age_ms_p95=round(quantile(sink.ages, 0.95) * 1000, 1),
         ended=early,
@@ -347,6 +351,7 @@ def bench_actors(
         "steps_per_second": round(main.steps / main.seconds, 1),
         "cpu_ms_per_step": main.cpu_ms_per_step,
         "cpu_share_of_a_core": main.cpu_share,
+        "share_of_time_that_others_had_the_cores": main.waited_share,
         "memory_kib_per_actor": main.memory_kib_per_actor,
         "frame_age_ms_p95": main.frame_age_ms_p95,
         **main.lag,

@@ -40,6 +40,15 @@ def resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * PAGE_BYTES
 
 
+def waited_seconds(pid: int) -> float:
+    """How long the main thread of a process was ready to run, but other processes had the cores.
+
+    Raises:
+        OSError: there is no such process, or the kernel does not count it.
+    """
+    return int(Path(f"/proc/{pid}/schedstat").read_text("ascii").split()[1]) / 1e9
+
+
 def _stat(pid: int) -> list[str]:
     """The fields of /proc/PID/stat behind the command, which may hold blanks and brackets: [0] is the state."""
     return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
