@@ -2,6 +2,7 @@
 
 import hmac
 import json
+from contextlib import aclosing
 from importlib.resources import files
 from typing import Any
 
@@ -149,10 +150,11 @@ def _static(name: str) -> bytes:
 
 async def _draft(request: Request) -> Draft:
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise AuthoringError("the form is too large", status=413)
+    async with aclosing(request.stream()) as chunks:
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > MAX_BODY_BYTES:
+                raise AuthoringError("the form is too large", status=413)
     try:
         return parse_draft(json.loads(bytes(body)))
     except ValueError as error:

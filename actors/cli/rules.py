@@ -78,7 +78,7 @@ def _write(folder: Path, number: int, frame: TriedFrame, probes: Mapping[str, Pr
     picture = annotated(frame.frame, probes, frame.percept, frame.fired)
     ok, png = cv2.imencode(".png", picture)
     assert ok, "a frame is never empty"
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", frame.stored.label)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", frame.stored.label.removesuffix(frame.stored.path.suffix))
     write_whole(folder / f"{number:05d}-{name}.png", png.tobytes())
 
 
