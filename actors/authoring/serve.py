@@ -14,7 +14,7 @@ from hypercorn.config import Config, Sockets
 from hypercorn.trio.run import worker_serve
 
 from actors.authoring.desk import Desk
-from actors.authoring.frames import frames_in
+from actors.authoring.frames import SUFFIXES, frames_in
 from actors.authoring.sources import FrameSource, StoredSource, app_source, phone_source
 from actors.authoring.web import app_for
 from actors.configuration import Problem, ScenarioError
@@ -50,7 +50,7 @@ async def open_source(target: str) -> AsyncIterator[FrameSource]:
         yield app_source(APPS[name](seed=APP_SEED, width=width, height=height, now=0.0))
     elif await trio.Path(path).exists():
         yield StoredSource(target, await trio.to_thread.run_sync(frames_in, path))
-    elif "/" in target or path.suffix:
+    elif "/" in target or path.suffix.lower() in SUFFIXES:
         raise ScenarioError([Problem("no such file or folder, and no phone is called so", "$", target)])
     else:
         async with open_adb_server(AdbServerConfig()) as server, open_adb_device(server.client, target) as device:
