@@ -13,6 +13,7 @@ import pytest
 from actors.authoring import serve
 from actors.authoring.serve import open_source
 from actors.configuration import ScenarioError
+from actors.devices.adb.server import AdbServerConfig
 from actors.devices.base import DeviceLost
 
 
@@ -33,8 +34,9 @@ async def test_a_target_that_is_none_is_said(target: str, said: str) -> None:
 @pytest.mark.parametrize("address", ["127.0.0.1:21000", "R58M123ABC", "phone.example:5555"])
 async def test_serials_and_addresses_are_phones(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     @asynccontextmanager
-    async def no_server(_: object) -> AsyncIterator[None]:
-        raise DeviceLost("adb was asked")
+    async def no_server(config: AdbServerConfig | None) -> AsyncIterator[None]:
+        if config is not None:
+            raise DeviceLost("adb was asked")
         yield
 
     monkeypatch.setattr(serve, "open_adb_server", no_server)
