@@ -202,7 +202,7 @@ def _tuple_hook_factory(kind: Any) -> Callable[[Any, Any], Any]:
             except Exception as error:  # noqa: BLE001  # collected, to report all at once
                 errors.append(_noted(error, index, element_kind))
         if errors:
-            raise IterableValidationError("elements", errors, tuple)
+            raise IterableValidationError("elements", errors, tuple)  # pyright: ignore[reportCallIssue]  # its stub hides the class argument
         return tuple(made)
 
     return hook
@@ -221,7 +221,7 @@ def _mapping_hook_factory(kind: Any) -> Callable[[Any, Any], Any]:
             except Exception as error:  # noqa: BLE001  # collected, to report all at once
                 errors.append(_noted(error, key, value_kind))
         if errors:
-            raise IterableValidationError("entries", errors, dict)
+            raise IterableValidationError("entries", errors, dict)  # pyright: ignore[reportCallIssue]
         return made
 
     return hook

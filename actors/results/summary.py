@@ -134,8 +134,10 @@ def summary_for(
     )
 
 
-_NO_ACTIONS = dict.fromkeys(("reflex", "planned", "retried", "recovery", "failed"), 0)
-_NO_DROPS = dict.fromkeys(("stale_age", "stale_target", "stale_geometry", "voided", "late", "off_screen"), 0)
+_NO_ACTIONS: Mapping[str, int] = dict.fromkeys(("reflex", "planned", "retried", "recovery", "failed"), 0)
+_NO_DROPS: Mapping[str, int] = dict.fromkeys(
+    ("stale_age", "stale_target", "stale_geometry", "voided", "late", "off_screen"), 0
+)
 
 
 def totals_of(episodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -62,6 +62,7 @@ def test_a_right_file_becomes_a_value() -> None:
 
     assert problems == []
     assert value == Root((Engine(3, 2.0, "a", Colour.BLUE),), (3, 4), shape=Circle(1.0), limit=2.0)
+    assert value is not None
     assert isinstance(value.engines[0].weight, float)
 
 

@@ -141,7 +141,7 @@ def web() -> Iterator[str]:
             self.end_headers()
             self.wfile.write(b'{"score": 17, "finished": true}' if known else b'{"score": 99}')
 
-        def log_message(self, *args: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name for it
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -17,7 +17,7 @@ from actors.pictures import PictureStore, encode_jpeg
 from actors.scenario import AppConfig, CaptureConfig
 from actors.session import EpisodeSession, EpisodeSpec
 from inference.errors import EngineError, EngineGarbled, EngineLost, EngineRefused, EngineTooSlow
-from inference.messages import Completion, Prompt, Usage
+from inference.messages import Completion, ImagePart, Prompt, Usage
 from policies.action import Action
 from policies.criteria import Outcome
 from policies.effect import EffectSettings
@@ -157,7 +157,10 @@ async def test_the_previous_frame_is_the_very_picture_of_the_step_before(
 
     await session_for(model).play(Phone())
 
-    shown = [[p.sha256 for m in prompt.messages for p in m.parts if hasattr(p, "sha256")] for prompt in model.prompts]
+    shown = [
+        [part.sha256 for message in prompt.messages for part in message.parts if isinstance(part, ImagePart)]
+        for prompt in model.prompts
+    ]
     assert len(shown[0]) == 1
     assert all(len(pictures) == 2 for pictures in shown[1:])
     assert all(later[0] == earlier[-1] for earlier, later in itertools.pairwise(shown))
@@ -299,4 +302,4 @@ async def test_the_previous_picture_outlives_any_number_of_aborted_requests(
     await session.play(Phone())
 
     assert session.policy.tally.plans_aborted > 20
-    assert all(len([p for p in m.messages[1].parts if hasattr(p, "jpeg")]) == 2 for m in model.prompts[2:])
+    assert all(len([p for p in m.messages[1].parts if isinstance(p, ImagePart)]) == 2 for m in model.prompts[2:])
