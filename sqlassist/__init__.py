@@ -1,0 +1,1 @@
+"""From a question to an answer, inside one tenant."""

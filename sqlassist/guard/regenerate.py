@@ -1,0 +1,70 @@
+"""Ninth step: new text is made from the tree, and only that text is ever executed; the old one is data.
+
+What the parser's own generator gets wrong (release 30) is repaired here, each with a fixture. What cannot be repaired
+is refused by the checks before.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect as Language
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.dialects.mysql import MySQL
+from sqlglot.errors import ErrorLevel, UnsupportedError
+
+from sqlassist.catalog import Dialect
+from sqlassist.guard.refused import Refused
+
+_LANGUAGES: dict[Dialect, Language] = {Dialect.MYSQL: MySQL(), Dialect.MARIADB: MySQL(), Dialect.DUCKDB: DuckDB()}
+
+
+def language_for(dialect: Dialect) -> Language:
+    """The parser's dialect."""
+    return _LANGUAGES[dialect]
+
+
+def repaired(tree: exp.Select | exp.SetOperation, dialect: Dialect) -> None:
+    """Take out of a freshly parsed tree what would come out wrong: FROM DUAL, which would become a quoted table."""
+    if not dialect.is_mysql_like:
+        return
+    for select in tree.find_all(exp.Select):
+        from_ = select.args.get("from_")
+        table = from_.this if from_ is not None else None
+        if not isinstance(table, exp.Table) or table.name.upper() != "DUAL" or table.this.args.get("quoted"):
+            continue
+        if set(filter(select.args.get, select.args)) <= {"expressions", "from_", "limit"} and not table.alias:
+            select.set("from_", None)
+
+
+def regenerated(tree: exp.Expr, dialect: Dialect) -> str:
+    """SQL text of a tree: every identifier quoted, no comments, one line.
+
+    Raises:
+        Refused: `cannot_regenerate`.
+    """
+    generator = _LANGUAGES[dialect].generator(identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
+    # The compiled build allows no subclasses of its generator; an instance's own table of methods is as good.
+    generator._dispatch = {**generator._dispatch, **_REPAIRS[dialect]}  # noqa: SLF001
+    try:
+        return generator.generate(tree, copy=False)
+    except UnsupportedError as error:
+        raise Refused("cannot_regenerate", "this cannot be written in the database's dialect") from error
+
+
+def _infix_regexp(self: Any, node: exp.Expr) -> str:
+    return f"{self.sql(node, 'this')} REGEXP {self.sql(node, 'expression')}"
+
+
+def _utc_date(self: Any, node: exp.Expr) -> str:
+    del self, node
+    return "DATE(UTC_TIMESTAMP())"
+
+
+_Repairs = dict[type[exp.Expr], Callable[[Any, Any], str]]
+_MYSQL_REPAIRS: _Repairs = {exp.RegexpLike: _infix_regexp, exp.UtcDate: _utc_date}
+_REPAIRS: dict[Dialect, _Repairs] = {
+    Dialect.MYSQL: _MYSQL_REPAIRS,
+    Dialect.MARIADB: _MYSQL_REPAIRS,
+    Dialect.DUCKDB: {},
+}

@@ -1,0 +1,96 @@
+"""Second check: the tokens. What the parser would fold away or drop in silence is seen here, while it is there."""
+
+from collections.abc import Sequence
+
+from sqlglot.dialects.dialect import Dialect as Language
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from sqlassist.guard.limits import Limits
+from sqlassist.guard.refused import Refused
+
+_UNARY = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE, TokenType.EXCLAMATION}
+# What may follow the operand of `!`: the server binds it tighter than any other operator, the parser may not.
+_ENDS_OPERAND = {
+    TokenType.COMMA,
+    TokenType.R_PAREN,
+    TokenType.AND,
+    TokenType.OR,
+    TokenType.XOR,
+    TokenType.DAMP,
+    TokenType.DPIPE,
+    TokenType.FROM,
+    TokenType.ALIAS,
+    TokenType.THEN,
+    TokenType.ELSE,
+    TokenType.END,
+}
+_FORBIDDEN = {
+    TokenType.PARAMETER: ("variable", "variables (@x, @@x) are not allowed: write the value"),
+    TokenType.SESSION_PARAMETER: ("variable", "variables (@x, @@x) are not allowed: write the value"),
+    TokenType.PLACEHOLDER: ("placeholder", "placeholders are not allowed: write the value"),
+    TokenType.COLON_EQ: ("variable", "assignments (:=) are not allowed"),
+    TokenType.HINT: ("bad_comment", "optimizer hints are not allowed: leave it out"),
+    TokenType.HEX_STRING: ("bad_literal", "hexadecimal and bit literals are not allowed: write a number or a text"),
+    TokenType.BIT_STRING: ("bad_literal", "hexadecimal and bit literals are not allowed: write a number or a text"),
+    TokenType.INTRODUCER: ("bad_literal", "character set introducers are not allowed: write a plain text"),
+    TokenType.HEREDOC_STRING: ("bad_literal", "dollar-quoted texts are not allowed: use single quotes"),
+    TokenType.L_BRACE: ("bad_token", "braces are not allowed"),
+}
+
+
+def tokens_for(sql: str, language: Language, limits: Limits) -> list[Token]:
+    """The tokens of an acceptable text.
+
+    Raises:
+        Refused: `syntax`, `too_many_tokens`, `too_deep`, `variable`, `placeholder`, `bad_comment`, `bad_literal`,
+            `bad_token` or `ambiguous_precedence`.
+    """
+    try:
+        tokens = list(language.tokenize(sql))
+    except TokenError as error:
+        raise Refused("syntax", "the text cannot be cut into words: is a quote or a comment left open?") from error
+    if len(tokens) > limits.max_tokens:
+        raise Refused("too_many_tokens", f"the statement has {len(tokens)} words, at most {limits.max_tokens} are read")
+    run = 0
+    for index, token in enumerate(tokens):
+        kind = token.token_type
+        if kind in _FORBIDDEN:
+            code, hint = _FORBIDDEN[kind]
+            raise Refused(code, hint, token.text)
+        run = run + 1 if kind in _UNARY else 0
+        if run > limits.max_unary_run:
+            raise Refused("too_deep", f"more than {limits.max_unary_run} signs or NOT in a row", token.text)
+        _check_comments(token)
+        if kind is TokenType.NOT and sql[token.start] == "!" and not _ends_soon(tokens, index + 1):
+            raise Refused("ambiguous_precedence", "write NOT (...) instead of !", token.text)
+        if kind in (TokenType.TIME, TokenType.TIMESTAMP, TokenType.DATETIME):
+            _check_typed_literal(tokens, index)
+    return tokens
+
+
+def _check_comments(token: Token) -> None:
+    for comment in token.comments or ():
+        if comment.startswith(("!", "M!", "m!", "+")):
+            raise Refused("bad_comment", "hints and comments that a server executes are not allowed", comment)
+
+
+def _check_typed_literal(tokens: Sequence[Token], index: int) -> None:
+    """`TIME'..'` and fractions of a second come out as other values: refused, not repaired."""
+    following = tokens[index + 1] if index + 1 < len(tokens) else None
+    if following is None or following.token_type is not TokenType.STRING:
+        return
+    if tokens[index].token_type is TokenType.TIME or "." in following.text:
+        raise Refused("bad_literal", "write this as a plain text in quotes, or with CAST(... AS ...)", following.text)
+
+
+def _ends_soon(tokens: Sequence[Token], index: int) -> bool:
+    """True when one word, or one pair of parentheses, is the whole operand that begins at `index`."""
+    depth = 0
+    while index < len(tokens):
+        kind = tokens[index].token_type
+        depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+        index += 1
+        if depth <= 0:
+            break
+    return index >= len(tokens) or tokens[index].token_type in _ENDS_OPERAND
