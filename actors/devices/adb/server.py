@@ -21,6 +21,7 @@ from actors.devices.base import DeviceError
 from runtime.lifeline import leader_command
 
 FIRST_PORT, LAST_PORT = 25037, 25337  # below 32768, where Linux takes ports for outgoing connections
+FOREIGN = "somebody else has the port"
 START_SECONDS = 15.0  # adb 36 makes a key at its first start, which takes seconds on a loaded machine
 POLL_SECONDS = 0.05
 ASK_SECONDS = 1.0
@@ -136,25 +137,32 @@ async def run_adb_server(
 
 
 async def _start(config: AdbServerConfig, binary: Path, log: IO[bytes]) -> AdbServer:
-    candidates = range(FIRST_PORT, LAST_PORT + 1) if config.port is None else range(config.port, config.port + 1)
-    reason = "somebody else has the port"
+    candidates = _ports_from(os.getpid()) if config.port is None else [config.port]
+    reason = FOREIGN
     for port in filter(_is_free, candidates):
         process, lifeline_fd = await _spawn(config, binary, port, log)
         server = AdbServer(process, port, AdbClient(port), lifeline_fd, log)
-        ready = False
+        trouble: str | None = "cancelled"
         try:
-            ready = await _wait_ready(server, config.start_seconds)
+            trouble = await _wait_ready(server, config.start_seconds)
         finally:
-            if not ready:
+            if trouble is not None:
                 with trio.CancelScope(shield=True):
                     await _stop(server, config.grace_seconds)
-        if ready:
+        if trouble is None:
             return server
-        reason = _tail(log) or f"no answer within {config.start_seconds:g} s"
-        if _is_free(port):
+        reason = _tail(log) or trouble
+        if trouble != FOREIGN and _is_free(port):
             break  # nobody was faster than we were: the binary is the trouble, and another port no cure
-    where = f"{candidates[0]}" if len(candidates) == 1 else f"{candidates[0]} to {candidates[-1]}"
+    where = f"{config.port}" if config.port is not None else f"{FIRST_PORT} to {LAST_PORT}"
     raise AdbServerUnavailable(f"{binary} did not come up on port {where}: {reason}")
+
+
+def _ports_from(start: int) -> list[int]:
+    """All our ports, from one that differs between processes, as several may look for one at the same moment."""
+    ports = range(FIRST_PORT, LAST_PORT + 1)
+    turn = start % len(ports)
+    return [*ports[turn:], *ports[:turn]]
 
 
 async def _spawn(config: AdbServerConfig, binary: Path, port: int, log: IO[bytes]) -> tuple[trio.Process, int]:
@@ -195,8 +203,8 @@ def _is_free(port: int) -> bool:
     return True
 
 
-async def _wait_ready(server: AdbServer, seconds: float) -> bool:
-    """True once our child answers; False when it has ended, the time is up, or somebody else answers."""
+async def _wait_ready(server: AdbServer, seconds: float) -> str | None:
+    """None once our child answers; else what is wrong: it has ended, the time is up, or somebody else answers."""
     with trio.move_on_after(seconds):
         while server.process.returncode is None:
             try:
@@ -204,8 +212,9 @@ async def _wait_ready(server: AdbServer, seconds: float) -> bool:
             except DeviceError:
                 await trio.sleep(POLL_SECONDS)
             else:
-                return _listens(server.process.pid, server.port)
-    return False
+                return None if _listens(server.process.pid, server.port) else FOREIGN
+        return f"it ended with {server.process.returncode}"
+    return f"no answer within {seconds:g} s"
 
 
 def _listens(leader: int, port: int) -> bool:
