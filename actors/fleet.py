@@ -21,7 +21,7 @@ from actors.devices.adb.server import AdbServer, AdbServerConfig, find_adb, run_
 from actors.devices.base import Device, DeviceError
 from actors.discovery import FoundPhone, identify
 from actors.engine import engine_spec_for
-from actors.phone import PhoneJob, draw_from, run_phone
+from actors.phone import STOPPED, PhoneJob, draw_from, run_phone
 from actors.recorder import Recorder
 from actors.results.record import VERSION, Header
 from actors.results.summary import EpisodeSummary, summary_for
@@ -111,10 +111,16 @@ class Fleet:
                 job.state = "quarantined"
                 job.give_up(Outcome.QUARANTINED, child.last_error or "the phone kept failing")
 
+    async def drain(self) -> None:
+        """Stop politely: every phone is told at once, then everything ends in reverse order."""
+        for job in self.jobs:
+            job.stop()
+        await self.supervisor.drain()
+
     def cancel_rest(self) -> None:
         """Whatever has no outcome yet was cancelled."""
         for job in self.jobs:
-            job.give_up(Outcome.CANCELLED, "the run was stopped")
+            job.give_up(Outcome.CANCELLED, STOPPED)
 
     def resume(self, phone: str | None) -> list[str]:
         """A person says: go on, on that phone or on every one.

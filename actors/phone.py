@@ -18,6 +18,7 @@ from runtime.child import ChildContext, Expected
 from runtime.ids import PhoneId
 from runtime.telemetry import bind, counter, emit
 
+STOPPED = "the run was stopped"
 _LOST = counter("actors_lost_phones_total", "Times that a phone went away while an episode was played on it.")
 
 
@@ -43,6 +44,7 @@ class PhoneJob:
     on_end: Callable[[EpisodeSession, EpisodeEnd], None]
     lost: int = 0
     """Times that the phone went away."""
+    stopping: bool = False
     state: str = "waiting"
     device: Device | None = None
     current: int = 0
@@ -84,6 +86,15 @@ class PhoneJob:
         self.current += 1
         self.on_end(session, end)
 
+    def stop(self) -> None:
+        """End the present session at its next step, and begin no other.
+
+        Every phone is told before any is waited for, so that a large fleet stops at once.
+        """
+        self.stopping = True
+        if self.session is not None:
+            self.session.stop(STOPPED)
+
     def give_up(self, outcome: Outcome, reason: str) -> None:
         """End all sessions that are left."""
         while self.session is not None:
@@ -119,7 +130,7 @@ async def run_phone(
 
 
 async def _play_all(job: PhoneJob, device: Device, context: ChildContext) -> None:
-    while job.session is not None and not context.draining.is_set():
+    while job.session is not None and not job.stopping and not context.draining.is_set():
         session = job.session
         with bind(episode=session.spec.episode):
             end: EpisodeEnd | DeviceLost | None = None
@@ -147,7 +158,7 @@ async def _play_all(job: PhoneJob, device: Device, context: ChildContext) -> Non
 
 async def _preparing(job: PhoneJob, device: Device, context: ChildContext) -> EpisodeEnd | DeviceLost | None:
     """None when the episode can begin. As values, as in `_playing`."""
-    end: EpisodeEnd | DeviceLost | None = EpisodeEnd(Outcome.CANCELLED, "the run was stopped")
+    end: EpisodeEnd | DeviceLost | None = EpisodeEnd(Outcome.CANCELLED, STOPPED)
     async with trio.open_nursery() as nursery:
 
         async def cancel_on_drain() -> None:
@@ -177,7 +188,7 @@ async def _playing(session: EpisodeSession, device: Device) -> EpisodeEnd | Devi
 
 async def _stop_on_drain(session: EpisodeSession, context: ChildContext) -> None:
     await context.draining.wait()
-    session.stop("the run was stopped")
+    session.stop(STOPPED)
 
 
 def draw_from(seed: int) -> Callable[[], float]:

@@ -157,7 +157,7 @@ async def _play(
 
     async def drain() -> None:
         if fleets:
-            await fleets[0].supervisor.drain()
+            await fleets[0].drain()
         else:
             starting.cancel()
 

@@ -4,6 +4,7 @@ A session outlives the phone's connection: after `DeviceLost` it can be played o
 told that the phone was away.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -27,6 +28,7 @@ from runtime.mailbox import Mailbox, Overflow
 from runtime.secret import redact
 from runtime.telemetry import counter, emit
 
+LATENCIES_KEPT = 10_000  # the latest of each kind: half an hour of captures, and no growth in weeks
 CAPTURE_RETRIES = 5  # bad pictures in a row before the phone counts as lost: a broken screencap does not mend itself
 CAPTURE_RETRY_SECONDS = 0.2
 NEEDS_HUMAN = counter(
@@ -94,9 +96,9 @@ class SessionStatistics:
     capture_seconds: float | None = None
     plan_seconds: float | None = None
     captures_failed: int = 0
-    capture_latencies: list[float] = attrs.field(factory=list)
-    plan_latencies: list[float] = attrs.field(factory=list)
-    act_latencies: list[float] = attrs.field(factory=list)
+    capture_latencies: deque[float] = attrs.field(factory=lambda: deque(maxlen=LATENCIES_KEPT))
+    plan_latencies: deque[float] = attrs.field(factory=lambda: deque(maxlen=LATENCIES_KEPT))
+    act_latencies: deque[float] = attrs.field(factory=lambda: deque(maxlen=LATENCIES_KEPT))
     engines: set[str] = attrs.field(factory=set)
     models: set[str] = attrs.field(factory=set)
     last_percept: Percept | None = None

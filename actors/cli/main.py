@@ -18,6 +18,7 @@ _COMMANDS: dict[str, str] = {
     "resume": "actors.cli.control:resume",
     "rules": "actors.cli.rules:rules",
     "run": "actors.cli.scenarios:run",
+    "sql": "actors.cli.sql:sql",
     "status": "actors.cli.control:status",
 }
 

@@ -1,6 +1,6 @@
 """The numbers of a run: one summary an episode, and totals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -17,7 +17,7 @@ class Percentiles:
     p95: float | None
 
 
-def percentiles(seconds: Sequence[float]) -> Percentiles:
+def percentiles(seconds: Collection[float]) -> Percentiles:
     """Nearest-rank percentiles."""
     if not seconds:
         return Percentiles(None, None)
@@ -75,9 +75,9 @@ def summary_for(
     outcome: Outcome,
     reason: str,
     score: float | None,
-    captures: Sequence[float],
-    plans: Sequence[float],
-    acts: Sequence[float],
+    captures: Collection[float],
+    plans: Collection[float],
+    acts: Collection[float],
     engines: Sequence[str],
     models: Sequence[str],
     replayable: bool,
