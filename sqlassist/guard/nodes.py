@@ -73,6 +73,7 @@ _KINDS: dict[str, frozenset[str]] = {
             ),
             "this expression",
         ),
+        **dict.fromkeys(("Is", "Like", "ILike"), "this expression negate"),
     }.items()
 }
 _NAMED_ARGUMENTS = {
