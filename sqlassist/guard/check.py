@@ -78,13 +78,12 @@ def _checked(sql: str, catalog: Catalog, limits: Limits) -> CheckedQuery:
 
 def _lexed(sql: str, catalog: Catalog, limits: Limits) -> list[Token]:
     check_characters(sql, catalog.dialect, limits)
-    tokens = tokens_for(sql, language_for(catalog.dialect), limits)
-    check_call_tokens(tokens, catalog.dialect)
-    return tokens
+    return tokens_for(sql, language_for(catalog.dialect), limits)
 
 
 def _structure(sql: str, tokens: list[Token], catalog: Catalog, limits: Limits) -> _Passed:
     tree = parsed(sql, tokens, language_for(catalog.dialect))
+    check_call_tokens(tokens, catalog.dialect)
     repaired(tree, catalog.dialect)
     check_nodes(tree, catalog.dialect)
     names = resolved(tree, catalog, limits)

@@ -99,6 +99,8 @@ def _check_call(tokens: Sequence[Token], index: int, calls: Calls) -> None:
 
 
 def _not_allowed(token: Token, calls: Calls) -> Refused:
+    if token.text.upper() in calls:
+        return Refused("function_not_allowed", "write functions without quotes or a database before them", token.text)
     hint = f"{token.text} is no function that may be called here{did_you_mean(token.text, calls)}"
     return Refused("function_not_allowed", hint, token.text)
 

@@ -10,7 +10,9 @@ CALLS: mysql.Calls = {
     **{name: count for name, count in mysql.TEXT.items() if name not in ("CHAR_LENGTH", "POSITION")},
     **mysql.TIME,
     **dict.fromkeys(("MEDIAN", "ANY_VALUE", "TRUNC", "ISODOW", "WEEK", "WEEKOFYEAR", "EPOCH", "TRY_CAST"), (1, 1)),
-    **dict.fromkeys(("STRING_AGG", "ARG_MAX", "ARG_MIN", "STRPOS", "CONTAINS", "STARTS_WITH", "ENDS_WITH"), (2, 2)),
+    **dict.fromkeys(
+        ("STRING_AGG", "LISTAGG", "ARG_MAX", "ARG_MIN", "STRPOS", "CONTAINS", "STARTS_WITH", "ENDS_WITH"), (2, 2)
+    ),
     **dict.fromkeys(("REGEXP_MATCHES", "DATE_TRUNC", "DATE_PART", "STRFTIME", "STRPTIME", "DATE_ADD"), (2, 2)),
     **dict.fromkeys(("DATE_DIFF", "DATEDIFF", "SPLIT_PART", "MAKE_DATE"), (3, 3)),
     "COUNT": (1, 1),

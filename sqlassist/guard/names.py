@@ -45,6 +45,8 @@ class Output:
     columns: tuple[str, ...]
     """Names in order, `` for what has none."""
     is_single_row: bool
+    name: str = ""
+    """Of a WITH table, in the spelling of its definition."""
 
 
 @attrs.frozen
@@ -100,7 +102,7 @@ class _Resolver:
                 raise Refused("duplicate_alias", "two WITH tables have one name", alias.name)
             own.add(name)
             output = self.query(table.this, made, None)
-            made[name] = _renamed(output, alias)
+            made[name] = attrs.evolve(_renamed(output, alias), name=alias.name)
         return made
 
     def _set_operation(self, node: exp.SetOperation, visible: Mapping[str, Output], parent: Scope | None) -> Output:
@@ -173,7 +175,8 @@ class _Resolver:
         name = node.this.name
         if name.lower() in visible:
             output = visible[name.lower()]
-            shown = alias.name if alias is not None and alias.name else name
+            node.set("this", exp.to_identifier(output.name, quoted=True))
+            shown = alias.name if alias is not None and alias.name else output.name
             return self._derived(_renamed(output, alias) if alias is not None else output, shown)
         table = self.catalog.table(name)
         if table is None:

@@ -242,7 +242,11 @@ def _check_word(node: exp.Expr) -> None:
     name = node.name.upper()
     is_set = isinstance(node.parent, exp.DataType) and name in _CHARACTER_SETS
     if not _WORD.fullmatch(name) or not (name in _UNITS or is_set):
-        raise Refused("construct_not_allowed", f"{node.name} is no unit of time", node.name)
+        raise Refused(
+            "construct_not_allowed",
+            f"{node.name} is neither a unit of time nor a character set that may be used",
+            node.name,
+        )
 
 
 def _check_type(node: exp.Expr) -> None:

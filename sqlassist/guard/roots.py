@@ -29,6 +29,10 @@ def parsed(sql: str, tokens: list[Token], language: Language) -> Query:
         trees = language.parser().parse(tokens, sql)
     except ParseError as error:
         raise Refused("syntax", _first_error(error), _place(error)) from error
+    except RecursionError:
+        raise
+    except Exception as error:  # the parser stumbles over some texts, such as `SELECT ->`, with errors of any type
+        raise Refused("syntax", "the statement does not parse: something is missing or misplaced") from error
     if len(trees) != 1 or trees[0] is None:
         raise Refused("several_statements", "write exactly one statement")
     return _unwrapped(trees[0])
@@ -47,7 +51,10 @@ def _unwrapped(root: exp.Expr) -> Query:
 
 def _first_error(error: ParseError) -> str:
     first = error.errors[0] if error.errors else {}
-    return f"the statement does not parse: {first.get('description') or 'syntax error'}".rstrip(".")
+    description = str(first.get("description") or "")
+    if not description or "<class" in description:  # the parser's own words for its own classes help nobody
+        description = "something is missing or misplaced"
+    return f"the statement does not parse: {description}".rstrip(".")
 
 
 def _place(error: ParseError) -> str:

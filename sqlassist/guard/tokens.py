@@ -64,8 +64,8 @@ def tokens_for(sql: str, language: Language, limits: Limits) -> list[Token]:
         _check_comments(token)
         if kind is TokenType.NOT and sql[token.start] == "!" and not _ends_soon(tokens, index + 1):
             raise Refused("ambiguous_precedence", "write NOT (...) instead of !", token.text)
-        if kind in (TokenType.TIME, TokenType.TIMESTAMP, TokenType.DATETIME):
-            _check_typed_literal(tokens, index)
+        if kind is TokenType.TIME:
+            _check_time_literal(tokens, index)
     return tokens
 
 
@@ -75,13 +75,11 @@ def _check_comments(token: Token) -> None:
             raise Refused("bad_comment", "hints and comments that a server executes are not allowed", comment)
 
 
-def _check_typed_literal(tokens: Sequence[Token], index: int) -> None:
-    """`TIME'..'` and fractions of a second come out as other values: refused, not repaired."""
+def _check_time_literal(tokens: Sequence[Token], index: int) -> None:
+    """`TIME'..'` compares differently once it is a CAST: refused, not repaired."""
     following = tokens[index + 1] if index + 1 < len(tokens) else None
-    if following is None or following.token_type is not TokenType.STRING:
-        return
-    if tokens[index].token_type is TokenType.TIME or "." in following.text:
-        raise Refused("bad_literal", "write this as a plain text in quotes, or with CAST(... AS ...)", following.text)
+    if following is not None and following.token_type is TokenType.STRING:
+        raise Refused("bad_literal", "write the time as a plain text in quotes", following.text)
 
 
 def _ends_soon(tokens: Sequence[Token], index: int) -> bool:

@@ -18,7 +18,8 @@ class Sampler:
 
     def __init__(self, text: str) -> None:
         self._rules: dict[str, Draw] = {}
-        position, name, tokens = 0, "", []
+        position, name = 0, ""
+        tokens: list[re.Match[str]] = []
         while position < len(text):
             match = _TOKEN.match(text, position)
             assert match, f"not EBNF: {text[position : position + 40]!r}"
