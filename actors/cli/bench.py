@@ -15,9 +15,11 @@ from actors.bench.actors import bench_actors
 from actors.bench.overlap import bench_overlap
 from actors.bench.phones import PhonesUnavailable, bench_phones
 from actors.bench.result import BenchResult, Tell
+from actors.bench.sql import bench_guard
 from actors.configuration import ScenarioError
 from runtime.collector import collect_rarely
 from runtime.telemetry import configure
+from sqlassist.catalog import Dialect
 
 EXIT_WRONG = 2
 EXIT_INFRASTRUCTURE = 3
@@ -91,6 +93,20 @@ def actors(actors: int, seconds: float, limit: bool, seed: int, json_file: Path 
 def phones(phones: int, seconds: float, seed: int, json_file: Path | None) -> None:
     """Raw captures of simulated phones through one genuine adb server, one a second each: lag and CPU a capture."""
     _measure("phones", lambda tell: bench_phones(phones=phones, seconds=seconds, seed=seed, tell=tell), json_file)
+
+
+@bench.command("sql")
+@click.option("--schemas", required=True, type=click.Path(path_type=Path), help="As corral sql check --schema.")
+@click.option("--queries", required=True, type=click.Path(path_type=Path), help='JSON lines {"sql": ..., "db": ...}.')
+@click.option("--rounds", default=5, show_default=True, type=click.IntRange(1, 100), help="Of every query.")
+@JSON_FILE
+def sql_guard(schemas: Path, queries: Path, rounds: int, json_file: Path | None) -> None:
+    """The SQL guard: CPU time a query, in each dialect, and of compiling each database's decoding grammar."""
+    _measure(
+        "sql",
+        lambda tell: bench_guard(schemas=schemas, queries=queries, dialects=list(Dialect), rounds=rounds, tell=tell),
+        json_file,
+    )
 
 
 def _measure(name: str, run: Callable[[Tell], BenchResult], json_file: Path | None) -> None:
