@@ -39,7 +39,8 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)  # meant for the child, which is in this group; not inherited by it
     try:
-        child = subprocess.Popen(command, preexec_fn=die_with_parent)  # noqa: PLW1509  # no threads here
+        # what our owner let us inherit is meant for the command; the lifeline itself is not, see above
+        child = subprocess.Popen(command, preexec_fn=die_with_parent, close_fds=False)  # noqa: PLW1509  # no threads
     except OSError as error:
         sys.stderr.write(f"cannot start {command[0]}: {error}\n")
         return 127

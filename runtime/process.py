@@ -76,6 +76,8 @@ class ProcessPlan:
     """Added to our own."""
     start_seconds: float = 600.0
     stop_grace_seconds: float = 20.0
+    inherited_fds: tuple[int, ...] = ()
+    """Descriptors of ours that the program gets, under the same numbers; ours stay open, and are the caller's to close."""
 
 
 class ManagedProcess:
@@ -169,7 +171,7 @@ def _spawn(plan: ProcessPlan, log: IO[bytes]) -> tuple["subprocess.Popen[bytes]"
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
-            pass_fds=(theirs,),
+            pass_fds=(theirs, *plan.inherited_fds),
             env={**os.environ, **plan.environment},
             start_new_session=True,
         )

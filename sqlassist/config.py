@@ -1,0 +1,380 @@
+"""What an operator says about databases: sources, tables, tenants, limits, and where credentials are (never what)."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from runtime.ids import TenantId
+from sqlassist.catalog import Catalog, CatalogError, Column, ColumnType, Dialect, JoinKey, Table
+
+ACCOUNT_PATTERN = r"[a-z][a-z0-9_]{0,20}"  # with the prefix it fits MySQL's 32 characters
+PREFIX_PATTERN = r"[a-z][a-z0-9]{0,9}"
+NAME_PATTERN = r"[A-Za-z_][A-Za-z0-9_$]{0,63}"
+ENVIRONMENT_PATTERN = r"[A-Z_][A-Z0-9_]*"
+RESERVED_ACCOUNTS = ("definer", "explainer", "watchdog", "rollup", "rollups")
+_NAME = {"pattern": NAME_PATTERN, "means": "a plain name of letters, digits and _"}
+
+
+@attrs.frozen
+class Everyone:
+    """Every tenant may read every row: for calendars and the like. It must be said; it is never the default."""
+
+
+@attrs.frozen
+class Equality:
+    """A row is the tenant's when a column has the one value that the tenant has under `key`."""
+
+    column: str = attrs.field(metadata=_NAME)
+    key: str = "tenant"
+
+
+@attrs.frozen
+class Within:
+    """A row is the tenant's when a column has one of the values that the tenant has under `key`."""
+
+    column: str = attrs.field(metadata=_NAME)
+    key: str = "tenant"
+
+
+@attrs.frozen
+class Join:
+    """A row is the tenant's when the row of another table that it points to is."""
+
+    column: str = attrs.field(metadata=_NAME)
+    table: str = attrs.field(metadata=_NAME)
+    """A configured table of the same source."""
+    other_column: str = attrs.field(metadata=_NAME)
+
+
+Filter = Everyone | Equality | Within | Join
+FILTER_KINDS: Mapping[str, type] = {"everyone": Everyone, "equality": Equality, "in": Within, "join": Join}
+
+
+@attrs.frozen
+class TableConfig:
+    """One base table. A table without a filter is hidden from everybody."""
+
+    columns: Mapping[str, ColumnType]
+    """What may be read; a filter's column need not be among them."""
+    filter: Filter | None = None
+    base: str = attrs.field(default="", metadata={"pattern": rf"|{NAME_PATTERN}", "means": "a plain name"})
+    """Its name in the base schema where that is another one."""
+    partition: str | None = None
+    filter_type: ColumnType = ColumnType.INTEGER
+    """Of the filter's column, where that is hidden."""
+
+
+@attrs.frozen
+class Credentials:
+    """Where passwords are. Exactly one of the two is set."""
+
+    folder: str = ""
+    """One file of mode 0600 an account, `<account>.password`. `corral sql provision --apply` makes missing ones."""
+    environment: str = attrs.field(default="", metadata={"pattern": f"|{ENVIRONMENT_PATTERN}"})
+    """Prefix of variables: `<prefix><ACCOUNT>`, in capitals."""
+
+
+@attrs.frozen
+class Admin:
+    """The account that provisions and verifies. The assistant never uses it."""
+
+    user: str
+    file: str = ""
+    """Holds the password, mode 0600."""
+    environment: str = attrs.field(default="", metadata={"pattern": f"|{ENVIRONMENT_PATTERN}"})
+
+
+@attrs.frozen
+class SqlLimits:
+    """What a tenant's queries may cost. Each bound works without the others."""
+
+    pool: int = attrs.field(default=4, metadata={"min": 1, "max": 64})
+    """Connections a tenant. Queries a second <= pool / mean seconds a query."""
+    waiting: int = attrs.field(default=32, metadata={"min": 0, "max": 10_000})
+    """Queries that may wait for a connection; one more is refused as `overloaded`."""
+    max_rows: int = attrs.field(default=1000, metadata={"min": 1, "max": 100_000})
+    max_result_bytes: int = attrs.field(default=8 << 20, metadata={"min": 1024, "max": 256 << 20})
+    statement_seconds: float = attrs.field(default=10.0, metadata={"above": 0, "max": 3600})
+    """Enforced by the server."""
+    deadline_seconds: float = attrs.field(default=12.0, metadata={"above": 0, "max": 3600})
+    """Enforced by us: then the query is killed. Longer than `statement_seconds`, as the server's way is the gentler."""
+    watchdog_seconds: float = attrs.field(default=15.0, metadata={"above": 0, "max": 3600})
+    """What still runs then is killed by the watchdog."""
+    max_join_size: int = attrs.field(default=10_000_000, metadata={"min": 0})
+    """Rows that the server may expect to examine; 0 is no bound."""
+    plan_gate: bool = True
+    """Ask the explainer account for the plan, and refuse by its numbers."""
+    max_scan_rows: int = attrs.field(default=2_000_000, metadata={"min": 1})
+    """Of one table read in full."""
+    max_examined_rows: int = attrs.field(default=10_000_000, metadata={"min": 1})
+    """Of the whole plan."""
+    require_partition_filter: bool = True
+    """A partitioned table needs a condition on its partition column."""
+
+
+@attrs.frozen
+class DuckDbLimits:
+    """What an embedded database may use."""
+
+    memory_megabytes: int = attrs.field(default=256, metadata={"min": 32})
+    threads: int = attrs.field(default=1, metadata={"min": 1, "max": 64})
+
+
+@attrs.frozen
+class RollupConfig:
+    """A pre-aggregated table: sums and counts of one table by day and further dimensions."""
+
+    table: str = attrs.field(metadata=_NAME)
+    """The configured table that is aggregated; its filter is an equality or IN, whose column becomes a dimension."""
+    sequence: str = attrs.field(metadata=_NAME)
+    """A base column that grows with every insert: the watermark. Late rows have old days and new numbers."""
+    moment: str = attrs.field(metadata=_NAME)
+    """The column whose day is the first dimension, called `day`."""
+    dimensions: tuple[str, ...]
+    measures: Mapping[str, str]
+    """Name → `count` or `sum(<column>)`, `min(...)`, `max(...)`: what can be summed up again."""
+    overlap: int = attrs.field(default=10_000, metadata={"min": 0})
+    """Sequence numbers that are read again at each refresh: transactions commit out of their numbers' order."""
+
+
+@attrs.frozen
+class SourceConfig:
+    """One database server, or one folder of DuckDB files."""
+
+    dialect: Dialect
+    tables: Mapping[str, TableConfig]
+    host: str = "127.0.0.1"
+    port: int = attrs.field(default=3306, metadata={"min": 1, "max": 65535})
+    socket: str = ""
+    replica_host: str = ""
+    """Queries go here when it is set; provisioning goes to `host`."""
+    replica_port: int = attrs.field(default=3306, metadata={"min": 1, "max": 65535})
+    tls_ca: str = ""
+    """File with the CA of the server's certificate; empty is no TLS, which fits loopback and sockets alone."""
+    schema: str = attrs.field(default="", metadata={"pattern": rf"|{NAME_PATTERN}"})
+    """The base schema. Tenants cannot read it."""
+    prefix: str = attrs.field(default="corral", metadata={"pattern": PREFIX_PATTERN})
+    """Of every account and schema that is provisioned here."""
+    account_host: str = attrs.field(default="%", metadata={"pattern": r"[A-Za-z0-9.%_:/-]{1,60}"})
+    """The host part of provisioned accounts."""
+    credentials: Credentials = Credentials()
+    admin: Admin | None = None
+    explainer: bool = True
+    """False where the DBA refuses that account: max_join_size and time limits remain."""
+    watchdog: bool = True
+    """False where the DBA refuses PROCESS and CONNECTION ADMIN: own threads are still killed."""
+    writes: bool = True
+    """False where nothing may be written: rollups are kept in DuckDB."""
+    time_zone: str = attrs.field(default="+00:00", metadata={"pattern": r"[+-]\d\d:\d\d"})
+    folder: str = ""
+    """Of DuckDB files, one a tenant: `<tenant>.duckdb`."""
+    duckdb: DuckDbLimits = DuckDbLimits()
+    limits: SqlLimits = SqlLimits()
+    rollups: Mapping[str, RollupConfig] = attrs.field(factory=dict)
+    joins: tuple[tuple[str, str], ...] = ()
+    """Pairs of `table.column` that belong together."""
+
+    def rollup_table(self, name: str) -> TableConfig:
+        """The table that a rollup makes, with the filter of the table that it is made of."""
+        rollup = self.rollups[name]
+        base = self.tables[rollup.table]
+        columns = {"day": ColumnType.DATE}
+        columns |= {column: base.columns[column] for column in rollup.dimensions}
+        for measure, expression in rollup.measures.items():
+            inner = re.fullmatch(r"(sum|min|max)\((\w+)\)", expression)
+            columns[measure] = ColumnType.INTEGER if inner is None else base.columns[inner.group(2)]
+        return TableConfig(columns=columns, filter=base.filter, filter_type=filter_column_type(base))
+
+    def readable_tables(self) -> dict[str, TableConfig]:
+        """Rollups first, as they answer soonest; then every table with a filter."""
+        made = {name: self.rollup_table(name) for name in self.rollups}
+        return made | {name: table for name, table in self.tables.items() if table.filter is not None}
+
+
+@attrs.frozen
+class TenantConfig:
+    """One tenant: which rows are his."""
+
+    keys: Mapping[str, tuple[str, ...]]
+    """Values for filters, by key; numbers are written as text."""
+    account: str = attrs.field(default="", metadata={"pattern": f"|{ACCOUNT_PATTERN}"})
+    """The end of his account's name, where the id itself cannot be it."""
+    sources: tuple[str, ...] = ()
+    """Which he may use; none named is all."""
+    hidden: tuple[str, ...] = ()
+    """`table` or `table.column` that others see and he does not."""
+
+
+@attrs.frozen
+class SqlConfig:
+    """The whole file."""
+
+    sources: Mapping[str, SourceConfig]
+    tenants: Mapping[str, TenantConfig]
+
+    def account(self, tenant: TenantId) -> str:
+        """The end of a tenant's account and schema names."""
+        return self.tenants[tenant].account or tenant
+
+    def tenants_of(self, source: str) -> tuple[TenantId, ...]:
+        """Who uses a source, in the file's order."""
+        return tuple(
+            TenantId(name) for name, tenant in self.tenants.items() if not tenant.sources or source in tenant.sources
+        )
+
+    def sources_of(self, tenant: TenantId) -> tuple[str, ...]:
+        """What a tenant uses, in the file's order."""
+        return tuple(name for name in self.sources if tenant in self.tenants_of(name))
+
+    def catalog(self, source: str, tenant: TenantId) -> Catalog:
+        """What a tenant's SQL may name on a source.
+
+        Raises:
+            CatalogError: the tenant has no table there.
+        """
+        config = self.sources[source]
+        tables = tuple(
+            Table(name, tuple(Column(column, kind) for column, kind in table.columns.items()), table.partition)
+            for name, table in config.readable_tables().items()
+        )
+        names = {table.name for table in tables}
+        joins = []
+        for left, right in config.joins:
+            (table, column), (other, other_column) = left.split("."), right.split(".")
+            if table in names and other in names:
+                joins.append(JoinKey(table, column, other, other_column))
+        catalog = Catalog(tenant, config.dialect, tables, tuple(joins))
+        hidden = [name for name in self.tenants[tenant].hidden if name.partition(".")[0] in names]
+        return catalog.restricted_to(hidden=hidden) if hidden else catalog
+
+
+def filter_column_type(table: TableConfig) -> ColumnType:
+    """What the filter's column holds."""
+    column = table.filter.column if isinstance(table.filter, Equality | Within) else ""
+    return table.columns.get(column, table.filter_type)
+
+
+def config_problems(config: SqlConfig) -> list[tuple[str, str]]:
+    """(message, path) of everything that no single key shows."""
+    found = [problem for name in config.sources for problem in _source_problems(config, name)]
+    accounts: dict[str, str] = {}
+    for name, tenant in config.tenants.items():
+        at = f"$.tenants.{name}"
+        account = config.account(TenantId(name))
+        if not re.fullmatch(ACCOUNT_PATTERN, account):
+            found.append((f"{account!r} cannot be part of an account's name: set account = like {ACCOUNT_PATTERN}", at))
+        if account in RESERVED_ACCOUNTS:
+            found.append((f"{account!r} is the name of an account of our own: set account", at))
+        if account in accounts:
+            found.append((f"tenants {accounts[account]!r} and {name!r} would have one account: set account", at))
+        accounts[account] = name
+        found += [
+            (f"there is no source {source!r}", f"{at}.sources")
+            for source in tenant.sources
+            if source not in config.sources
+        ]
+        found += [
+            (f"no table is called {entry.partition('.')[0]!r}, so hiding it hides nothing", f"{at}.hidden")
+            for entry in tenant.hidden
+            if not any(entry.partition(".")[0] in source.readable_tables() for source in config.sources.values())
+        ]
+    if not found:
+        found += list(_catalog_problems(config))
+    return found
+
+
+def _catalog_problems(config: SqlConfig) -> Iterator[tuple[str, str]]:
+    for source in config.sources:
+        for tenant in config.tenants_of(source):
+            try:
+                config.catalog(source, tenant)
+            except CatalogError as error:
+                yield str(error), f"$.tenants.{tenant}"
+
+
+def _source_problems(config: SqlConfig, name: str) -> Iterator[tuple[str, str]]:
+    source, at = config.sources[name], f"$.sources.{name}"
+    if source.dialect is Dialect.DUCKDB:
+        if not source.folder:
+            yield "a DuckDB source needs folder", at
+        return
+    if not source.schema:
+        yield "a server needs schema: where the base tables are", at
+    if bool(source.credentials.folder) == bool(source.credentials.environment):
+        yield "needs exactly one of folder and environment", f"{at}.credentials"
+    if source.admin is not None and bool(source.admin.file) and bool(source.admin.environment):
+        yield "needs at most one of file and environment", f"{at}.admin"
+    for table_name, table in source.tables.items():
+        place = f"{at}.tables.{table_name}"
+        if not re.fullmatch(NAME_PATTERN, table_name):
+            yield f"{table_name!r} is no plain name", place
+        yield from ((f"{c!r} is no plain name", f"{place}.columns") for c in table.columns if not _is_name(c))
+        if table.partition is not None and table.partition not in table.columns:
+            yield f"partition {table.partition!r} is none of its columns", place
+        yield from ((message, f"{place}.filter") for message in _filter_problems(config, name, table_name))
+    for rollup_name, rollup in source.rollups.items():
+        place = f"{at}.rollups.{rollup_name}"
+        yield from ((message, place) for message in _rollup_problems(source, rollup_name, rollup))
+    for pair in source.joins:
+        for end in pair:
+            table_name, _, column = end.partition(".")
+            if table_name not in source.tables or column not in source.tables[table_name].columns:
+                yield f"there is no {end!r}: write table.column", f"{at}.joins"
+
+
+def _is_name(text: str) -> bool:
+    return bool(re.fullmatch(NAME_PATTERN, text))
+
+
+def _filter_problems(config: SqlConfig, source: str, table_name: str) -> Iterator[str]:
+    tables = config.sources[source].tables
+    seen, table = {table_name}, tables[table_name]
+    while isinstance(table.filter, Join):
+        join = table.filter
+        if join.table not in tables:
+            yield f"there is no table {join.table!r}"
+            return
+        if join.table in seen:
+            yield f"the filters of {', '.join(sorted(seen))} point at each other: one needs a value"
+            return
+        seen.add(join.table)
+        table = tables[join.table]
+        if table.filter is None:
+            yield f"{join.table!r} has no filter itself, so it says nothing about whose a row is"
+            return
+    if not isinstance(table.filter, Equality | Within):
+        return
+    for tenant in config.tenants_of(source):
+        values = config.tenants[tenant].keys.get(table.filter.key, ())
+        if not values or (isinstance(table.filter, Equality) and len(values) != 1):
+            wanted = "one value" if isinstance(table.filter, Equality) else "a value"
+            yield f"tenant {tenant!r} needs {wanted} under keys.{table.filter.key}"
+        elif filter_column_type(table) is ColumnType.INTEGER:
+            wrong = [value for value in values if not re.fullmatch(r"-?\d{1,19}", value)]
+            if wrong:
+                yield f"tenant {tenant!r}: {wrong[0]!r} is no integer, as the column {table.filter.column!r} needs"
+
+
+def _rollup_problems(source: SourceConfig, name: str, rollup: RollupConfig) -> Iterator[str]:
+    if not _is_name(name):
+        yield f"{name!r} is no plain name"
+    if name in source.tables:
+        yield f"a table is called {name!r} as well"
+    base = source.tables.get(rollup.table)
+    if base is None:
+        yield f"there is no table {rollup.table!r}"
+        return
+    if not isinstance(base.filter, Equality | Within):
+        yield f"the filter of {rollup.table!r} must be an equality or IN: its column becomes a dimension"
+    for column in (*rollup.dimensions, rollup.moment):
+        if column not in base.columns:
+            yield f"{rollup.table!r} has no column {column!r}"
+    for measure, expression in rollup.measures.items():
+        found = re.fullmatch(r"count|(?:sum|min|max)\((\w+)\)", expression)
+        if found is None:
+            yield f"measure {measure!r} is count, sum(column), min(column) or max(column): {expression!r}"
+        elif found.group(1) and found.group(1) not in base.columns:
+            yield f"measure {measure!r}: {rollup.table!r} has no column {found.group(1)!r}"
+        if not _is_name(measure):
+            yield f"measure {measure!r} is no plain name"
