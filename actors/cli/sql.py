@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import attrs
 import click
 
+from actors.cli.sql_group import SqlGroup
 from actors.configuration import Problem, ScenarioError
 from actors.sql_configuration import load_sql_config
 from actors.sql_schemas import parse_schemas
@@ -27,7 +28,7 @@ MAX_LINE_BYTES = 1 << 20  # far above what the guard reads; what is longer is sk
 CatalogOf = Callable[[str | None], Catalog]
 
 
-@click.group()
+@click.group(cls=SqlGroup)
 def sql() -> None:
     """SQL that cannot hurt: check statements against what a tenant may see."""
 

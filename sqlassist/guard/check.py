@@ -17,6 +17,7 @@ from sqlassist.guard.headings import keep_headings
 from sqlassist.guard.limits import Limits
 from sqlassist.guard.names import Resolved, resolved
 from sqlassist.guard.nodes import check_nodes
+from sqlassist.guard.precedence import check_precedence
 from sqlassist.guard.refused import Refused
 from sqlassist.guard.regenerate import language_for, regenerated, repaired
 from sqlassist.guard.roots import Query, parsed
@@ -78,7 +79,9 @@ def _checked(sql: str, catalog: Catalog, limits: Limits) -> CheckedQuery:
 
 def _lexed(sql: str, catalog: Catalog, limits: Limits) -> list[Token]:
     check_characters(sql, catalog.dialect, limits)
-    return tokens_for(sql, language_for(catalog.dialect), limits)
+    tokens = tokens_for(sql, language_for(catalog.dialect), limits)
+    check_precedence(tokens)
+    return tokens
 
 
 def _structure(sql: str, tokens: list[Token], catalog: Catalog, limits: Limits) -> _Passed:

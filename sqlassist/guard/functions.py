@@ -52,10 +52,9 @@ _BAD_ARGUMENTS = {
 
 _STRUCTURE = frozenset({"ORDER BY", "GROUP BY", "PARTITION BY"}) | words_in(
     "SELECT FROM WHERE AND OR XOR NOT IN ON USING AS OVER BY HAVING WHEN THEN ELSE CASE BETWEEN LIKE ILIKE RLIKE "
-    "REGEXP EXISTS ANY ALL SOME UNION INTERSECT EXCEPT DISTINCT JOIN LIMIT OFFSET IS ESCAPE FILTER BINARY DIV ROLLUP"
+    "REGEXP EXISTS ANY ALL SOME UNION INTERSECT EXCEPT DISTINCT JOIN LIMIT OFFSET IS ESCAPE FILTER DIV ROLLUP"
 )
 _SIZED_TYPES = words_in("DECIMAL NUMERIC CHAR VARCHAR DATETIME TIME TIMESTAMP BINARY")
-_OPERAND_ENDS = {TokenType.R_PAREN, TokenType.NUMBER, TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR}
 
 
 def check_call_tokens(tokens: Sequence[Token], dialect: Dialect) -> None:
@@ -87,8 +86,8 @@ def _check_call(tokens: Sequence[Token], index: int, calls: Calls) -> None:
         return
     if not is_quoted and name in _SIZED_TYPES and _holds_numbers(tokens, index + 1):
         return
-    if name == "MOD" and before is not None and before.token_type in _OPERAND_ENDS:
-        return
+    if name == "MOD" and before is not None and _argument_count(tokens, index + 1) == 1:
+        return  # the operator, as in `id MOD (2)`
     if is_quoted or name not in calls:
         raise _not_allowed(token, calls)
     fewest, most = calls[name]

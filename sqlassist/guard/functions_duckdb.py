@@ -13,7 +13,7 @@ CALLS: mysql.Calls = {
     **dict.fromkeys(
         ("STRING_AGG", "LISTAGG", "ARG_MAX", "ARG_MIN", "STRPOS", "CONTAINS", "STARTS_WITH", "ENDS_WITH"), (2, 2)
     ),
-    **dict.fromkeys(("REGEXP_MATCHES", "DATE_TRUNC", "DATE_PART", "STRFTIME", "STRPTIME", "DATE_ADD"), (2, 2)),
+    **dict.fromkeys(("REGEXP_MATCHES", "DATE_TRUNC", "DATE_PART", "STRFTIME", "STRPTIME"), (2, 2)),
     **dict.fromkeys(("DATE_DIFF", "DATEDIFF", "SPLIT_PART", "MAKE_DATE"), (3, 3)),
     "COUNT": (1, 1),
     "NOW": (0, 0),

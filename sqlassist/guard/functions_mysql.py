@@ -22,7 +22,8 @@ MATH: Calls = {
     **dict.fromkeys(("ABS", "CEIL", "CEILING", "FLOOR", "SQRT", "EXP", "LN", "LOG2", "LOG10", "SIGN"), (1, 1)),
     **dict.fromkeys(("SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN", "RADIANS", "DEGREES"), (1, 1)),
     **dict.fromkeys(("MOD", "POW", "POWER"), (2, 2)),
-    **dict.fromkeys(("ROUND", "LOG"), (1, 2)),
+    "LOG": (1, 1),  # with a base the dialects disagree about the order; LOG2 and LOG10 say it
+    "ROUND": (1, 2),
     **dict.fromkeys(("GREATEST", "LEAST"), (2, MANY)),
     "PI": (0, 0),
 }
@@ -52,7 +53,9 @@ CALLS: Calls = {
     **CHOICE,
     **TEXT,
     **TIME,
-    **dict.fromkeys(("CHARACTER_LENGTH", "LCASE", "UCASE", "CRC32", "INET_ATON", "JSON_UNQUOTE", "ISNULL"), (1, 1)),
+    **dict.fromkeys(
+        ("CHARACTER_LENGTH", "LCASE", "UCASE", "CRC32", "INET_ATON", "JSON_UNQUOTE", "ISNULL", "BINARY"), (1, 1)
+    ),
     **dict.fromkeys(("TRUNCATE", "FORMAT", "STRCMP", "FIND_IN_SET", "JSON_EXTRACT", "DATEDIFF", "TIMEDIFF"), (2, 2)),
     **dict.fromkeys(("DATE_ADD", "DATE_SUB", "ADDDATE", "SUBDATE", "DATE_FORMAT", "STR_TO_DATE", "MAKEDATE"), (2, 2)),
     **dict.fromkeys(("TIMESTAMPDIFF", "SUBSTRING_INDEX", "CONVERT_TZ"), (3, 3)),

@@ -185,6 +185,13 @@ def _check_details(node: exp.Expr, kind: str) -> None:  # noqa: C901  # a flat l
                 raise Refused("argument_not_allowed", "use JOIN, LEFT JOIN or RIGHT JOIN", str(node.args.get("kind")))
         case "Interval":
             _check_interval(node)
+        case "TimeToStr" | "StrToDate" | "StrToTime" | "UnixToTime":
+            pattern = node.args.get("format")
+            if isinstance(pattern, exp.Literal) and pattern.name in (
+                "",
+                "None",
+            ):  # the parser makes None of an empty one
+                raise Refused("bad_literal", "a format must not be empty", "''")
         case "DateAdd" | "DateSub":
             _check_amount(node.expression)
         case "Var":

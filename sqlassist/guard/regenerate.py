@@ -61,10 +61,57 @@ def _utc_date(self: Any, node: exp.Expr) -> str:
     return "DATE(UTC_TIMESTAMP())"
 
 
+def _plain_interval(self: Any, node: exp.Expr) -> str:
+    """`INTERVAL '1' SECOND`, as the parser's own generator writes it, adds microseconds; with 1 there are none."""
+    amount = node.this
+    is_number = isinstance(amount, exp.Literal) and amount.name.isdigit()
+    return f"INTERVAL {amount.name if is_number else self.sql(amount)} {self.sql(node, 'unit')}"
+
+
+def _logarithm(self: Any, node: exp.Expr) -> str:
+    """LOG10(x) and LOG2(x) differ from LOG(10, x) in the last digit."""
+    base, of = node.this, node.expression
+    if of is None:
+        return f"LOG({self.sql(base)})"
+    name = {"2": "LOG2", "10": "LOG10"}.get(base.name if isinstance(base, exp.Literal) else "")
+    if name is None:
+        raise UnsupportedError("a logarithm to this base")
+    return f"{name}({self.sql(of)})"
+
+
+def _convert_using(self: Any, node: exp.Expr) -> str:
+    """A CAST with a character set loses what CONVERT ... USING keeps: the number of decimals, for one."""
+    to = node.args["to"]
+    if to.this is exp.DType.CHARACTER_SET:
+        return f"CONVERT({self.sql(node, 'this')} USING {to.args['kind'].name})"
+    return str(MySQL.Generator.TRANSFORMS.get(exp.Cast, type(self).cast_sql)(self, node))
+
+
+def _modulo(self: Any, node: exp.Expr) -> str:
+    """MOD(a, b) ^ c comes out as a % b ^ c, which is another number; the function needs no parentheses round it."""
+    left, right = (self.sql(operand.unnest()) for operand in (node.this, node.expression))
+    return f"MOD({left}, {right})"
+
+
+def _month_name(self: Any, node: exp.Expr) -> str:
+    """MONTHNAME is parsed as a format of a date; of a TIME, DATE_FORMAT gives nothing."""
+    if type(node.this) is exp.TsOrDsToDate:
+        return f"MONTHNAME({self.sql(node.this, 'this')})"
+    return str(MySQL.Generator.TRANSFORMS[exp.TimeToStr](self, node))
+
+
 _Repairs = dict[type[exp.Expr], Callable[[Any, Any], str]]
-_MYSQL_REPAIRS: _Repairs = {exp.RegexpLike: _infix_regexp, exp.UtcDate: _utc_date}
+_MYSQL_REPAIRS: _Repairs = {
+    exp.Cast: _convert_using,
+    exp.Mod: _modulo,
+    exp.TimeToStr: _month_name,
+    exp.RegexpLike: _infix_regexp,
+    exp.UtcDate: _utc_date,
+    exp.Interval: _plain_interval,
+    exp.Log: _logarithm,
+}
 _REPAIRS: dict[Dialect, _Repairs] = {
     Dialect.MYSQL: _MYSQL_REPAIRS,
     Dialect.MARIADB: _MYSQL_REPAIRS,
-    Dialect.DUCKDB: {},
+    Dialect.DUCKDB: {exp.Log: _logarithm, exp.Mod: _modulo},
 }

@@ -25,6 +25,28 @@ _ENDS_OPERAND = {
     TokenType.ELSE,
     TokenType.END,
 }
+_BEGINS_LIST = {
+    TokenType.L_PAREN,
+    TokenType.COMMA,
+    TokenType.SELECT,
+    TokenType.DISTINCT,
+    TokenType.FROM,
+    TokenType.WITH,
+    TokenType.GROUP_BY,
+    TokenType.ORDER_BY,
+    TokenType.PARTITION_BY,
+}
+_ENDS_LIST = {
+    TokenType.R_PAREN,
+    TokenType.SEMICOLON,
+    TokenType.FROM,
+    TokenType.WHERE,
+    TokenType.GROUP_BY,
+    TokenType.HAVING,
+    TokenType.ORDER_BY,
+    TokenType.LIMIT,
+    TokenType.UNION,
+}
 _FORBIDDEN = {
     TokenType.PARAMETER: ("variable", "variables (@x, @@x) are not allowed: write the value"),
     TokenType.SESSION_PARAMETER: ("variable", "variables (@x, @@x) are not allowed: write the value"),
@@ -64,6 +86,10 @@ def tokens_for(sql: str, language: Language, limits: Limits) -> list[Token]:
         _check_comments(token)
         if kind is TokenType.NOT and sql[token.start] == "!" and not _ends_soon(tokens, index + 1):
             raise Refused("ambiguous_precedence", "write NOT (...) instead of !", token.text)
+        if kind is TokenType.COMMA and _is_stray(tokens, index):
+            raise Refused("syntax", "there is a comma too many", token.text)
+        if kind is TokenType.INTERVAL:
+            _check_interval(tokens, index)
         if kind is TokenType.TIME:
             _check_time_literal(tokens, index)
     return tokens
@@ -73,6 +99,20 @@ def _check_comments(token: Token) -> None:
     for comment in token.comments or ():
         if comment.startswith(("!", "M!", "m!", "+")):
             raise Refused("bad_comment", "hints and comments that a server executes are not allowed", comment)
+
+
+def _is_stray(tokens: Sequence[Token], index: int) -> bool:
+    """The parser forgives a comma before the first and behind the last element; no server does."""
+    before = tokens[index - 1].token_type if index else TokenType.SELECT
+    after = tokens[index + 1].token_type if index + 1 < len(tokens) else TokenType.R_PAREN
+    return before in _BEGINS_LIST or after in _ENDS_LIST
+
+
+def _check_interval(tokens: Sequence[Token], index: int) -> None:
+    """`INTERVAL '1' SECOND` adds microseconds to the answer; the parser forgets the quotes."""
+    following = tokens[index + 1 : index + 3]
+    if len(following) == 2 and following[0].token_type is TokenType.STRING and following[1].text.upper() == "SECOND":
+        raise Refused("bad_interval", "write the number of seconds without quotes", following[0].text)
 
 
 def _check_time_literal(tokens: Sequence[Token], index: int) -> None:

@@ -52,7 +52,18 @@ def test_what_passes_passes_again_unchanged(line: dict[str, str]) -> None:
 
 
 def test_each_check_has_a_fixture_file() -> None:
-    checks = {"characters", "tokens", "roots", "nodes", "functions", "names", "joins", "patterns", "bounds"}
+    checks = {
+        "characters",
+        "tokens",
+        "precedence",
+        "roots",
+        "nodes",
+        "functions",
+        "names",
+        "joins",
+        "patterns",
+        "bounds",
+    }
 
     assert checks | {"regenerate", "headings"} == {path.stem for path in FIXTURES.glob("*.jsonl")}
     assert all((GUARD / f"{path.stem}.py").exists() for path in FIXTURES.glob("*.jsonl"))
