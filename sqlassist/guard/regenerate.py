@@ -89,8 +89,12 @@ def _convert_using(self: Any, node: exp.Expr) -> str:
 
 def _modulo(self: Any, node: exp.Expr) -> str:
     """MOD(a, b) ^ c comes out as a % b ^ c, which is another number; the function needs no parentheses round it."""
-    left, right = (self.sql(operand.unnest()) for operand in (node.this, node.expression))
-    return f"MOD({left}, {right})"
+    texts = []
+    for operand in (node.this, node.expression):
+        while type(operand) is exp.Paren:  # the parser adds them round what it finds in MOD(...)
+            operand = operand.this
+        texts.append(self.sql(operand))
+    return f"MOD({', '.join(texts)})"
 
 
 def _month_name(self: Any, node: exp.Expr) -> str:
