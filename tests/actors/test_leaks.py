@@ -29,6 +29,7 @@ ENGINE = EngineConfig(
     EngineId("blind"), launch=LaunchConfig(args=("--blind", "--latency-ms", "5")), model="rehearsal-7b"
 )
 STEPS = 21
+KEPT = 3  # connections to the engine that are kept for the next request; a leak would be one a cycle, fifty in all
 
 
 async def restart(device: Device, app: AppConfig) -> None:
@@ -93,10 +94,10 @@ async def test_nothing_is_left_of_a_thousand_cycles_and_fifty_reconnects(adb_bin
         for number in range(50):
             await cycle(100 + number)
         with trio.move_on_after(10):  # the server closes its side of a stream a moment later
-            while open_descriptors() > descriptors or trio.lowlevel.current_statistics().tasks_living > tasks:
+            while open_descriptors() > descriptors + KEPT or trio.lowlevel.current_statistics().tasks_living > tasks:
                 await trio.sleep(0.1)
 
-        assert open_descriptors() <= descriptors
+        assert open_descriptors() <= descriptors + KEPT
         assert trio.lowlevel.current_statistics().tasks_living <= tasks
         assert done["captures"] >= 1000
         assert done["acts"] > 100
