@@ -2,7 +2,8 @@
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -171,19 +172,16 @@ def apply_steps(connection: "Connection[Any]", steps: tuple[Step, ...]) -> list[
 
 
 def try_attempts(config: SqlConfig, source: str, attempts: tuple[Attempt, ...]) -> list[Tried]:
-    """Make every attempt under its own account, each on a fresh connection.
+    """Make every attempt under its own account, all of an account on one connection.
 
     Raises:
         ServerUnavailable: an account cannot log in at all.
     """
     owner = config.sources[source]
-    passwords: Mapping[str, Secret] = {
-        attempt.account: password_for(owner.credentials, attempt.account) for attempt in attempts
-    }
     tried: list[Tried] = []
-    for attempt in attempts:
-        with open_connection(owner, attempt.account, passwords[attempt.account]) as connection:
-            tried.append(_tried(connection, attempt))
+    for account, group in itertools.groupby(attempts, key=lambda attempt: attempt.account):
+        with open_connection(owner, account, password_for(owner.credentials, account)) as connection:
+            tried += [_tried(connection, attempt) for attempt in group]
     return tried
 
 

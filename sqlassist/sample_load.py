@@ -6,6 +6,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pymysql
+from numpy.typing import NDArray
 
 from sqlassist.naming import qualified, quoted
 from sqlassist.sample import DAYS, FIRST_DAY, SampleTable, tenant_part
@@ -64,10 +65,15 @@ def load_duckdb(folder: Path, tables: tuple[SampleTable, ...], tenants: int, nam
         fresh.unlink(missing_ok=True)
         with duckdb.connect(str(fresh)) as connection:
             for table in tenant_part(tables, tenant):
-                connection.register("given", dict(table.columns))
+                connection.register("given", {name: _known(values) for name, values in table.columns.items()})
                 kinds = ", ".join(f'CAST("{column}" AS {kind}) AS "{column}"' for column, kind in table.types.items())
                 connection.execute(f'CREATE TABLE "{table.name}" AS SELECT {kinds} FROM given')
                 connection.unregister("given")
                 total += len(table)
         fresh.replace(path)
     return total
+
+
+def _known(values: NDArray[Any]) -> NDArray[Any]:
+    """DuckDB reads moments of numpy, but not its days."""
+    return values.astype("datetime64[s]") if values.dtype == np.dtype("datetime64[D]") else values

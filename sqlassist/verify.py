@@ -111,10 +111,13 @@ def _server_attempts(account: str, own: str) -> Iterator[Attempt]:
         ("columns", "columns", f"table_schema NOT IN ('information_schema', 'performance_schema', '{own}')"),
         ("connections", "processlist", f"user <> '{account}'"),
         ("view definitions", "views", "view_definition <> ''"),
+        ("privileges on the whole server", "user_privileges", "privilege_type <> 'USAGE'"),
+        ("privileges on a whole schema", "schema_privileges", "TRUE"),
+        ("privileges on tables", "table_privileges", f"privilege_type <> 'SELECT' OR table_schema <> '{own}'"),
     )
     for what, table, condition in hidden:
         sql = f"SELECT COUNT(*) FROM information_schema.{table} WHERE {condition}"
-        yield Attempt(account, f"sees {what} that are not his", sql, Expected.ZERO, own)
+        yield Attempt(account, f"has {what} that are not his", sql, Expected.ZERO, own)
     yield Attempt(account, "reads a file", "SELECT LOAD_FILE('/etc/passwd')", Expected.NULL, own)
     statements = (
         ("writes a file", "SELECT 1 INTO OUTFILE '/tmp/corral-verify.txt'"),

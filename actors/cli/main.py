@@ -7,6 +7,7 @@ from importlib import metadata
 import click
 
 _COMMANDS: dict[str, str] = {
+    "audit": "actors.cli.audit:audit",
     "author": "actors.cli.author:author",
     "bench": "actors.cli.bench:bench",
     "check": "actors.cli.scenarios:check",

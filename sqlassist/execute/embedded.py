@@ -73,14 +73,17 @@ class EmbeddedBackend:
         self._queries += 1
         database = self._database(tenant)
         limits = self._source.limits
-        if database.waiting >= limits.waiting and database.places.value == 0:
-            self._refused += 1
-            return OVERLOADED
-        database.waiting += 1
         try:
-            await database.places.acquire()
-        finally:
-            database.waiting -= 1
+            database.places.acquire_nowait()
+        except trio.WouldBlock:
+            if database.waiting >= limits.waiting:
+                self._refused += 1
+                return OVERLOADED
+            database.waiting += 1
+            try:
+                await database.places.acquire()
+            finally:
+                database.waiting -= 1
         try:
             seconds = min(limits.deadline_seconds, limits.statement_seconds)
             outcome = await database.run(query, limits=limits, seconds=seconds)

@@ -53,13 +53,16 @@ class TenantPool:
         Raises:
             Full: too many wait already.
         """
-        if self._waiting >= self._max_waiting and self._places.value == 0:
-            raise Full
-        self._waiting += 1
         try:
-            await self._places.acquire()
-        finally:
-            self._waiting -= 1
+            self._places.acquire_nowait()
+        except trio.WouldBlock:
+            if self._waiting >= self._max_waiting:
+                raise Full from None
+            self._waiting += 1
+            try:
+                await self._places.acquire()
+            finally:
+                self._waiting -= 1
         try:
             yield
         finally:

@@ -11,7 +11,9 @@ from actors.sql_configuration import parse_sql_config
 from runtime.ids import TenantId
 from sqlassist.administration import apply_steps, authentication_for, read_state
 from sqlassist.catalog import Dialect
-from sqlassist.config import SourceConfig, SqlConfig, SqlLimits
+from sqlassist.config import SourceConfig, SqlConfig
+from sqlassist.guard.check import check
+from sqlassist.guard.checked import CheckedQuery
 from sqlassist.provision import Provisioning
 from sqlassist.sample import make_sample, sample_config
 from sqlassist.sample_load import load_server
@@ -78,4 +80,25 @@ def secrets_folder(world: SqlWorld) -> Path:
     return Path(world.source.credentials.folder)
 
 
-__all__ = ["ALPHA", "BETA", "SqlLimits", "SqlWorld", "provision", "secrets_folder", "sql_world", "world_settings"]
+def checked(world: SqlWorld, sql: str, tenant: TenantId = ALPHA) -> CheckedQuery:
+    """What the guard makes of a statement that it must accept."""
+    query = check(sql, world.config.catalog("game", tenant))
+    assert isinstance(query, CheckedQuery), query
+    return query
+
+
+def unguarded(sql: str, *, max_rows: int = 1000) -> CheckedQuery:
+    """A statement that nobody has checked, in the form that backends take: the guard switched off."""
+    made = CheckedQuery._make(
+        sql=sql,
+        source=sql,
+        dialect=Dialect.MARIADB,
+        catalog_version="",
+        tables=(),
+        columns=(),
+        max_rows=max_rows,
+        is_clamped=False,
+        bounds=(),
+    )
+    assert isinstance(made, CheckedQuery)
+    return made
