@@ -84,7 +84,8 @@ def _convert_using(self: Any, node: exp.Expr) -> str:
     to = node.args["to"]
     if to.this is exp.DType.CHARACTER_SET:
         return f"CONVERT({self.sql(node, 'this')} USING {to.args['kind'].name})"
-    return str(MySQL.Generator.TRANSFORMS.get(exp.Cast, type(self).cast_sql)(self, node))
+    original = MySQL.Generator.TRANSFORMS.get(exp.Cast)
+    return str(original(self, node) if original is not None else self.cast_sql(node))
 
 
 def _modulo(self: Any, node: exp.Expr) -> str:

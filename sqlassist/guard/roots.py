@@ -52,7 +52,7 @@ def _unwrapped(root: exp.Expr) -> Query:
 def _first_error(error: ParseError) -> str:
     first = error.errors[0] if error.errors else {}
     description = str(first.get("description") or "")
-    if not description or "<class" in description:  # the parser's own words for its own classes help nobody
+    if not description or "<" in description:  # the parser's own words for its own classes help nobody
         description = "something is missing or misplaced"
     return f"the statement does not parse: {description}".rstrip(".")
 
