@@ -1,6 +1,7 @@
 """Builds everything from a scenario and opens the supervisor: the only place that constructs the tree."""
 
 import math
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -28,7 +29,7 @@ from actors.results.summary import EpisodeSummary, summary_for
 from actors.scenario import AdbPhones, BotKind, Scenario, SimulatedPhones, episode_settings_for
 from actors.session import EpisodeSession, EpisodeSpec
 from actors.setup import AppKeeper
-from actors.simulated import SimulatedGroup, free_ports
+from actors.simulated import NoFreePorts, PortPicker, SimulatedGroup
 from inference.errors import EngineError
 from inference.pool import EnginePool, open_pool
 from policies.baseline import RandomPolicy
@@ -230,28 +231,41 @@ async def _start_adb(supervisor: Supervisor, link: Link, *, usb: bool) -> None:
 
 def _groups_for(scenario: Scenario) -> list[SimulatedGroup]:
     groups: list[SimulatedGroup] = []
-    seed, port, number = scenario.seed, None, 0
+    seed, number, ports = scenario.seed, 0, PortPicker(os.getpid())
     for index, config in enumerate(scenario.phones):
         if not isinstance(config, SimulatedPhones):
             continue
-        base = free_ports(config.count) if port is None else free_ports(config.count, start=port)
         first_seed = config.seed if config.seed is not None else seed
-        groups.append(SimulatedGroup(config, first_seed, base, number, f"phones-{index}"))
+        groups.append(SimulatedGroup(config, first_seed, number, f"phones-{index}", ports))
         if config.seed is not None:
             seed -= config.count  # the group counts from a seed of its own
-        seed, port, number = seed + config.count, base + config.count, number + config.count
+        seed, number = seed + config.count, number + config.count
     return groups
 
 
 async def _start_simulated(supervisor: Supervisor, groups: list[SimulatedGroup], logs: Path) -> None:
+    failures: list[str] = []
+
+    async def start(group: SimulatedGroup) -> None:
+        try:
+            await _start_group(supervisor, group, logs)
+        except ChildError as error:
+            failures.append(str(_root(error)))
+
     async with trio.open_nursery() as nursery:
         for group in groups:
-            nursery.start_soon(_start_group, supervisor, group, logs)
+            nursery.start_soon(start, group)
+    if failures:
+        raise FleetError("the simulated phones do not start; " + "; ".join(failures))
 
 
 async def _start_group(supervisor: Supervisor, group: SimulatedGroup, logs: Path) -> None:
     async def run(context: ChildContext, /, *, task_status: trio.TaskStatus[Any]) -> None:
-        async with open_process(group.process_plan(logs)) as process, trio.open_nursery() as nursery:
+        try:
+            plan = group.process_plan(logs)
+        except NoFreePorts as error:
+            raise DeviceError(str(error)) from error
+        async with open_process(plan) as process, open_bare_nursery() as nursery:
             task_status.started()
 
             async def stop_on_drain() -> None:

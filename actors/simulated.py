@@ -15,6 +15,7 @@ from runtime.process import ProcessPlan, ReadyLine
 
 FIRST_PORT = 16000  # above 5585, the last that adb scans by itself
 LAST_PORT = 32000  # below the kernel's ephemeral range
+MAX_RUN = 1000  # phones of one group
 START_SECONDS = 30.0
 STOP_GRACE_SECONDS = 3.0
 
@@ -38,6 +39,26 @@ def free_ports(count: int, *, start: int = FIRST_PORT) -> int:
     raise NoFreePorts(f"no {count} free ports in a row between {start} and {LAST_PORT}")
 
 
+class PortPicker:
+    """Hands out runs of free ports, from a place that differs between processes.
+
+    Between looking and listening somebody else may take a port, another fleet above all: whoever fails to listen asks
+    for other ports.
+    """
+
+    def __init__(self, process_id: int) -> None:
+        self._next = FIRST_PORT + process_id * 61 % (LAST_PORT - FIRST_PORT - MAX_RUN)
+
+    def pick(self, count: int) -> int:
+        """The first of `count` free ports in a row; no two calls give the same. Raises `NoFreePorts`."""
+        try:
+            base = free_ports(count, start=self._next)
+        except NoFreePorts:
+            base = free_ports(count)
+        self._next = base + count
+        return base
+
+
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -54,13 +75,19 @@ class SimulatedGroup:
 
     config: SimulatedPhones
     seed: int
-    base_port: int
     first_number: int
     name: str
+    ports: PortPicker
+    base_port: int = 0
     phones: list[FoundPhone] = attrs.field(factory=list)
 
     def process_plan(self, log_dir: Path) -> ProcessPlan:
-        """How to run the group's process; it is ready when every phone has said where it listens."""
+        """How to run the group's process; it is ready when every phone has said where it listens.
+
+        Until it has been ready once, each plan has other ports.
+        """
+        if not self.phones:
+            self.base_port = self.ports.pick(self.config.count)
         command = [sys.executable, "-m", "actors.cli.main", "phones", "simulate", "--json"]
         command += ["--count", str(self.config.count), "--app", self.config.app, "--seed", str(self.seed)]
         command += ["--size", self.config.size, "--base-port", str(self.base_port)]

@@ -18,7 +18,7 @@ from actors.devices.adb.device import open_adb_device
 from actors.devices.adb.server import AdbServer, AdbServerConfig, open_adb_server
 from actors.devices.base import CaptureFailed, Device, DeviceError
 from actors.scenario import SimulatedPhones
-from actors.simulated import NoFreePorts, SimulatedGroup, free_ports
+from actors.simulated import NoFreePorts, PortPicker, SimulatedGroup
 from runtime.process import ManagedProcess, ProcessError, open_process
 
 PERIOD_SECONDS = 1.0
@@ -88,7 +88,7 @@ async def capture_all(
     """
     with tempfile.TemporaryDirectory() as folder:
         try:
-            group = SimulatedGroup(SimulatedPhones(APP, count), seed, free_ports(count), 0, "phones")
+            group = SimulatedGroup(SimulatedPhones(APP, count), seed, 0, "phones", PortPicker(os.getpid()))
             async with (
                 open_process(group.process_plan(Path(folder))) as simulator,
                 open_adb_server(AdbServerConfig(home=Path(folder))) as server,
