@@ -95,6 +95,30 @@ def phones(phones: int, seconds: float, seed: int, json_file: Path | None) -> No
     _measure("phones", lambda tell: bench_phones(phones=phones, seconds=seconds, seed=seed, tell=tell), json_file)
 
 
+@bench.command("sql-execution")
+@click.argument("config_file", metavar="CONFIG", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--source", default="game", show_default=True, help="A server that holds the data of corral sql sample.")
+@click.option("--tenant", default="tenant1", show_default=True, help="Whose rows are read.")
+@click.option("--seconds", default=20.0, show_default=True, type=click.FloatRange(1), help="Of queries in one pool.")
+@click.option("--cancels", default=400, show_default=True, type=click.IntRange(0, 100_000))
+@SEED
+@JSON_FILE
+def sql_execution(
+    config_file: Path, source: str, tenant: str, seconds: float, cancels: int, seed: int, json_file: Path | None
+) -> None:
+    """Queries a second of a pool of 16, the gain of pre-aggregation, and 400 random cancels, on a server of CONFIG.
+
+    Accounts and views whose names begin with cbench_ are made on it, and removed at the end.
+    """
+    from actors.bench.sql_execution import run_from_file  # noqa: PLC0415  # it needs the extra `sql`
+
+    _measure(
+        "sql-execution",
+        lambda tell: run_from_file(config_file, source, tenant, seconds=seconds, cancels=cancels, seed=seed, tell=tell),
+        json_file,
+    )
+
+
 @bench.command("sql")
 @click.option("--schemas", required=True, type=click.Path(path_type=Path), help="As corral sql check --schema.")
 @click.option("--queries", required=True, type=click.Path(path_type=Path), help='JSON lines {"sql": ..., "db": ...}.')
