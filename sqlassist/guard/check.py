@@ -57,8 +57,7 @@ def check(sql: str, catalog: Catalog, limits: Limits = DEFAULT_LIMITS) -> Checke
 
 def _checked(sql: str, catalog: Catalog, limits: Limits) -> CheckedQuery:
     tokens = _lexed(sql, catalog, limits)
-    passed = _structure(sql, tokens, catalog, limits)
-    keep_headings(passed.tree, sql, tokens)
+    passed = _structure(sql, tokens, catalog, limits, with_headings=True)
     text = regenerated(passed.tree, catalog.dialect)
     _require_fixed_point(text, catalog, limits)
     limit = passed.tree.args["limit"].expression.name
@@ -84,11 +83,15 @@ def _lexed(sql: str, catalog: Catalog, limits: Limits) -> list[Token]:
     return tokens
 
 
-def _structure(sql: str, tokens: list[Token], catalog: Catalog, limits: Limits) -> _Passed:
+def _structure(
+    sql: str, tokens: list[Token], catalog: Catalog, limits: Limits, *, with_headings: bool = False
+) -> _Passed:
     tree = parsed(sql, tokens, language_for(catalog.dialect))
     check_call_tokens(tokens, catalog.dialect)
     repaired(tree, catalog.dialect)
     check_nodes(tree, catalog.dialect)
+    if with_headings:  # before `*` becomes more than one column
+        keep_headings(tree, sql, tokens)
     names = resolved(tree, catalog, limits)
     return _Passed(tree, names, bounded(tree, names, limits))
 

@@ -25,6 +25,8 @@ class Source:
     alias: str
     columns: Mapping[str, str]
     """Lower-case name → name; what has no name is not in it."""
+    is_table: bool = False
+    """True for a table of the catalog, which may have more columns than the tenant may see."""
     is_single_row: bool = False
     """True where it has at most one row, whatever the data: joining it multiplies nothing."""
 
@@ -147,6 +149,7 @@ class _Resolver:
             scope.sources.append(source)
         _check_aliases(scope)
         names = list(self._output_names(select, scope))
+        self._expand_stars(select, scope, has_using=bool(merged))
         own = {name.lower() for name in names if name}
         for key, value in select.args.items():
             if key in ("with_", "from_") or value is None:
@@ -185,7 +188,8 @@ class _Resolver:
         node.set("this", exp.to_identifier(table.name, quoted=True))
         output = Output(tuple(column.name for column in table.columns), is_single_row=False)
         shown = alias.name if alias is not None and alias.name else table.name
-        return self._derived(_renamed(output, alias) if alias is not None else output, shown)
+        source = self._derived(_renamed(output, alias) if alias is not None else output, shown)
+        return attrs.evolve(source, is_table=True)
 
     def _derived(self, output: Output, alias: str) -> Source:
         columns: dict[str, str] = {}
@@ -194,7 +198,7 @@ class _Resolver:
                 raise Refused("duplicate_column", "two columns of one table have one name: give one an alias", name)
             if name:
                 columns[name.lower()] = name
-        return Source(alias, columns, output.is_single_row)
+        return Source(alias, columns, is_single_row=output.is_single_row)
 
     def _unknown_table(self, name: str) -> Refused:
         known = self.catalog.table_names()
@@ -220,6 +224,32 @@ class _Resolver:
                 yield projection.alias
             else:
                 yield projection.name if isinstance(projection, exp.Column) else _UNNAMED
+
+    def _expand_stars(self, select: exp.Select, scope: Scope, *, has_using: bool) -> None:
+        """Name the columns that `*` may mean: the server's table may have some that the catalog hides."""
+        made: list[exp.Expr] = []
+        for projection in select.expressions:
+            if isinstance(projection, exp.Star):
+                sources = scope.sources
+                if has_using and any(source.is_table for source in sources):
+                    raise Refused("star", "write the columns instead of * where tables are joined with USING", "*")
+            elif isinstance(projection, exp.Column) and isinstance(projection.this, exp.Star):
+                sources = [self._qualifier(projection, scope)]
+            else:
+                made.append(projection)
+                continue
+            if not any(source.is_table for source in sources):
+                made.append(projection)
+                continue
+            for source in sources:
+                alias = source.alias if len(scope.sources) > 1 else None
+                names = [exp.to_identifier(name, quoted=True) for name in source.columns.values()]
+                parts = names if source.is_table else [exp.Star()]
+                made += [
+                    exp.Column(this=part, table=exp.to_identifier(alias, quoted=True) if alias else None)
+                    for part in parts
+                ]
+        select.set("expressions", made)
 
     def _expression(
         self, root: exp.Expr, scope: Scope, visible: Mapping[str, Output], aliases: set[str], merged: set[str]
