@@ -188,7 +188,7 @@ async def _bench(own: SqlConfig, source: str, seconds: float, cancels: int, seed
         notes=(
             f"Pool of {POOL}, a view that waits {WAIT_SECONDS:g} s, no plan gate. Aim: {AIM_SHARE:.0%} of pool / wait.",
             f"Capacity is pool / mean seconds, so the gain in time is the gain in capacity. Aim: {AIM_GAIN:g}x.",
-            f"stopped_after: from the cancel until its query is gone from the server. Over {IDLE_SECONDS} s in all is late.",
+            f"stopped_after: from a cancel until its query is gone from the server. Over {IDLE_SECONDS} s is late.",
         ),
     )
 

@@ -18,7 +18,7 @@ from actors.sql_configuration import load_sql_config
 from runtime.ids import TenantId
 from runtime.process import ProcessError
 from runtime.telemetry import configure
-from sqlassist.audit import AuditEntry, AuditError, open_audit
+from sqlassist.audit import AuditEntry, AuditError, AuditTrail, open_audit
 from sqlassist.config import SqlConfig
 from sqlassist.execute.errors import DatabaseError
 from sqlassist.guard.difference import rewrite_diff
@@ -27,6 +27,7 @@ from sqlassist.result import ResultSet
 from sqlassist.sources import SourceChoice, check_for
 
 EXIT_INFRASTRUCTURE = 3
+FAILED = "database_failed"  # in the audit: the attempt was made, and no answer came
 MAX_LINE_CHARACTERS = 100_000  # the guard refuses far shorter ones; this bounds memory
 
 
@@ -84,7 +85,7 @@ async def _run(
 
 
 async def _answer(
-    config: SqlConfig, executor: Executor, trail: Any, tenant: TenantId, source: str, user: str, line: str
+    config: SqlConfig, executor: Executor, trail: AuditTrail | None, tenant: TenantId, source: str, user: str, line: str
 ) -> None:
     begun = trio.current_time()
     sql = _statement(line)
@@ -93,7 +94,13 @@ async def _answer(
     if isinstance(choice, SourceChoice):
         query = choice.query
         request = ExecuteRequest(tenant, choice.source, query.source, query.catalog_version)
-        result = await executor.execute(request)
+        try:
+            result = await executor.execute(request)
+        except DatabaseError as error:
+            if trail is not None:
+                failed = Refusal(FAILED, "", error.reason)
+                await trio.to_thread.run_sync(trail.append, _entry(tenant, user, line, choice, failed, 0.0))
+            raise
     else:
         result = choice
     ms = round((trio.current_time() - begun) * 1000, 3)

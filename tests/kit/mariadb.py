@@ -113,12 +113,13 @@ def open_mariadb(*options: str) -> Iterator[MariaDb]:
     folder = Path(tempfile.mkdtemp(prefix="corral-mariadb-"))
     data = folder / "data"
     data.mkdir()
-    as_user: dict[str, Any] = {}
+    user: int | None = None
+    group: int | None = None
     if os.geteuid() == 0:
         account = pwd.getpwnam(SERVER_USER)
         for path in (folder, data):
             os.chown(path, account.pw_uid, account.pw_gid)
-        as_user = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        user, group = account.pw_uid, account.pw_gid
     environ = {**os.environ, "HOME": str(folder), "TMPDIR": str(folder)}
     process: subprocess.Popen[bytes] | None = None
     try:
@@ -134,7 +135,9 @@ def open_mariadb(*options: str) -> Iterator[MariaDb]:
             capture_output=True,
             env=environ,
             cwd=folder,
-            **as_user,
+            user=user,
+            group=group,
+            extra_groups=None if user is None else [],
         )
         port = _free_port()
         log = folder / "error.log"
@@ -162,7 +165,9 @@ def open_mariadb(*options: str) -> Iterator[MariaDb]:
             env=environ,
             cwd=folder,
             preexec_fn=die_with_parent,  # noqa: PLW1509  # a killed test run leaves no server behind
-            **as_user,
+            user=user,
+            group=group,
+            extra_groups=None if user is None else [],
         )
         server = MariaDb(folder, folder / "s", port, process.pid)
         _wait_answers(server, process, log)

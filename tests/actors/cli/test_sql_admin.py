@@ -124,6 +124,20 @@ def test_duckdb_needs_no_server(tmp_path: Path) -> None:
     assert row["types"] == ["integer", "decimal"]
 
 
+def test_an_attempt_that_the_database_fails_is_on_record(tmp_path: Path) -> None:
+    path, trail = tmp_path / "sql.toml", tmp_path / "trail"
+    path.write_text(sample_config(Dialect.DUCKDB, f'folder = "{tmp_path}/nothing"', tenants=1))
+
+    ran = _corral(
+        *("sql", "run", "--config", path, "--tenant", "tenant1", "--audit", trail), stdin="SELECT name FROM servers\n"
+    )
+
+    assert ran.exit_code == 3
+    assert "tenant1.duckdb cannot be opened" in ran.output
+    (row,) = [json.loads(line) for line in _corral("audit", "export", trail).output.splitlines()]
+    assert (row["verdict"], row["code"], row["draft"]) == ("refuse", "database_failed", "SELECT name FROM servers")
+
+
 @pytest.mark.parametrize("arguments", [("provision",), ("verify",), ("refresh",)])
 def test_a_wrong_configuration_exits_with_2(tmp_path: Path, arguments: tuple[str]) -> None:
     path = tmp_path / "sql.toml"
