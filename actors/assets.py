@@ -69,7 +69,7 @@ def load_assets(scenario: Scenario, folder: Path) -> Mapping[str, AppAssets]:
                 problems.append(Problem(f"{app.rules} has no probe {reading.probe!r}", f"{at}.{key}.probe"))
         problems += unknown_setup_probes(app, rules.probes, at)
     if problems:
-        raise ScenarioError(problems)
+        raise ScenarioError(list(dict.fromkeys(problems)))  # apps may share a profile
     return assets
 
 
@@ -108,7 +108,13 @@ def load_picture(path: Path) -> Pixels:
     Raises:
         ScenarioError: missing or not a picture.
     """
-    decoded = cv2.imdecode(np.frombuffer(read_file(path), dtype=np.uint8), cv2.IMREAD_COLOR)
+    data = np.frombuffer(read_file(path), dtype=np.uint8)
+    if not data.size:
+        raise ScenarioError([Problem("an empty file, not a picture", "$", str(path))])
+    try:
+        decoded = cv2.imdecode(data, cv2.IMREAD_COLOR)
+    except cv2.error as error:  # a header that claims an impossible size, for one
+        raise ScenarioError([Problem(f"not a picture that OpenCV can read: {error.err}", "$", str(path))]) from error
     if decoded is None:
         raise ScenarioError([Problem("not a picture that OpenCV can read", "$", str(path))])
     return np.asarray(decoded, dtype=np.uint8)
@@ -156,7 +162,7 @@ def read_file(path: Path) -> bytes:
     """A small file.
 
     Raises:
-        ScenarioError: missing, unreadable, a folder, or too large.
+        ScenarioError: missing, unreadable, a folder, too large, or a name that no file can have.
     """
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
@@ -164,3 +170,5 @@ def read_file(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ScenarioError([Problem(f"cannot be read: {error.strerror or error}", "$", str(path))]) from error
+    except ValueError as error:  # a NUL or a lone surrogate in its name
+        raise ScenarioError([Problem(f"no path that can be: {error}", "$", repr(str(path)))]) from error

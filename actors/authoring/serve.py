@@ -48,8 +48,14 @@ async def open_source(target: str) -> AsyncIterator[FrameSource]:
             raise ScenarioError([Problem(f"no bundled app {name!r}; there are {', '.join(APPS)}", "$", target)])
         width, height = APP_SIZE
         yield app_source(APPS[name](seed=APP_SEED, width=width, height=height, now=0.0))
+    elif "\0" in target:
+        raise ScenarioError([Problem("no path or serial can hold a NUL", "$", repr(target))])
     elif await trio.Path(path).exists():
-        yield StoredSource(target, await trio.to_thread.run_sync(frames_in, path))
+        frames = await trio.to_thread.run_sync(frames_in, path)
+        await trio.to_thread.run_sync(
+            frames[0].load
+        )  # refused here rather than in the page
+        yield StoredSource(target, frames)
     elif "/" in target or path.suffix.lower() in SUFFIXES:
         raise ScenarioError([Problem("no such file or folder, and no phone is called so", "$", target)])
     else:

@@ -1,6 +1,7 @@
 """`corral model`: profiles of vision-language models."""
 
 import json
+import math
 import sys
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,13 @@ from runtime.telemetry import configure
 EXIT_NO_ACTION = 1
 EXIT_WRONG = 2
 EXIT_ENGINE = 3
+
+
+def positive_seconds(_context: click.Context, _parameter: click.Parameter, seconds: float) -> float:
+    """A finite time above zero; `nan` and `inf` are floats too."""
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise click.BadParameter(f"{seconds:g} is not a finite number of seconds above 0")
+    return seconds
 
 
 @click.group()
@@ -54,7 +62,14 @@ def show(name: str | None) -> None:
     "--dialect", default=Dialect.SGLANG.value, show_default=True, type=click.Choice([d.value for d in Dialect])
 )
 @click.option("--api-key-env", metavar="VAR", help="Environment variable with the engine's key.")
-@click.option("--timeout", "timeout_seconds", default=60.0, show_default=True, help="Seconds to wait for the engine.")
+@click.option(
+    "--timeout",
+    "timeout_seconds",
+    default=60.0,
+    show_default=True,
+    callback=positive_seconds,
+    help="Seconds to wait for the engine.",
+)
 @click.option("--goal", default="Play on.", show_default=True, help="What the model is told to reach.")
 @click.option("--reply", help="A reply to read instead of asking an engine.")
 @click.option("--reply-file", type=click.Path(path_type=Path), help="The same, from a file; - is standard input.")

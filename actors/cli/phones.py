@@ -1,6 +1,7 @@
 """`corral phones`: simulated phones standing alone, for any ADB tool to use."""
 
 import json
+import os
 import re
 import signal
 import sys
@@ -77,6 +78,8 @@ def simulate(
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    if ready_file is not None and not os.access(ready_file.parent, os.W_OK | os.X_OK):
+        raise click.BadParameter(f"{ready_file.parent} is no folder that can be written", param_hint="--ready-file")
     try:
         trio.run(_serve, specs, as_json, ready_file)
     except (PortInUse, OSError, ExceptionGroup) as error:

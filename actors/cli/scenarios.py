@@ -1,5 +1,6 @@
 """`corral run` and `corral check`."""
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -98,6 +99,8 @@ def run(
     Exit code: 0 all episodes succeeded, 1 some did not, 2 the scenario or the command line is wrong, 3 there was no
     engine, no adb or no phone.
     """
+    if view_svg is not None and not os.access(view_svg.parent, os.W_OK | os.X_OK):
+        raise click.BadParameter(f"{view_svg.parent} is no folder that can be written", param_hint="--view-svg")
     scenario, assets, source = load(file, overrides)
     print_warnings(scenario, file)
     console = Console()
