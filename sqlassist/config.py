@@ -165,7 +165,7 @@ class SourceConfig:
     watchdog: bool = True
     """False where the DBA refuses PROCESS and CONNECTION ADMIN: own threads are still killed."""
     writes: bool = True
-    """False where nothing may be written: rollups are kept in DuckDB."""
+    """False where nothing may be written: this source then has no rollups; keep them in a DuckDB source."""
     time_zone: str = attrs.field(default="+00:00", metadata={"pattern": r"[+-]\d\d:\d\d"})
     folder: str = ""
     """Of DuckDB files, one a tenant: `<tenant>.duckdb`."""
@@ -188,7 +188,7 @@ class SourceConfig:
 
     def readable_tables(self) -> dict[str, TableConfig]:
         """Rollups first, as they answer soonest; then every table with a filter."""
-        made = {name: self.rollup_table(name) for name in self.rollups}
+        made = {name: self.rollup_table(name) for name in self.rollups} if self.writes else {}
         return made | {name: table for name, table in self.tables.items() if table.filter is not None}
 
 

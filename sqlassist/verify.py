@@ -77,6 +77,7 @@ def _tenant_attempts(config: SqlConfig, source: str, tenant: Any) -> Iterator[At
     def denied(what: str, sql: str) -> Attempt:
         return Attempt(account, what, sql, Expected.DENIED, own)
 
+    has_rollups = bool(config.sources[source].rollups) and config.sources[source].writes
     tables = config.catalog(source, tenant).table_names()
     for name in tables:
         count = f"SELECT COUNT(*) FROM {quoted(name)}"
@@ -92,7 +93,7 @@ def _tenant_attempts(config: SqlConfig, source: str, tenant: Any) -> Iterator[At
         base = qualified(*base_of(config, source, name))
         yield denied(f"reads base table {name}", f"SELECT 1 FROM {base} LIMIT 1")
         yield denied(f"reads base table {name} by EXISTS", f"SELECT 1 WHERE EXISTS (SELECT 1 FROM {base})")
-    for name in (*config.sources[source].rollups, "watermarks") if config.sources[source].rollups else ():
+    for name in (*config.sources[source].rollups, "watermarks") if has_rollups else ():
         table = qualified(rollup_schema(config, source), name)
         yield denied(f"reads rollup table {name}", f"SELECT 1 FROM {table} LIMIT 1")
     yield from _server_attempts(account, own)

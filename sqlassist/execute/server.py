@@ -1,7 +1,8 @@
 """MariaDB and MySQL: every tenant's queries under his own account, in his own schema, on his own few connections."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 import trio
 import trio_asyncio
@@ -29,6 +30,8 @@ from sqlassist.guard.checked import CheckedQuery
 from sqlassist.messages import Refusal
 from sqlassist.naming import account_name, schema_name, service_account
 from sqlassist.result import PlanNumbers, ResultSet
+
+T = TypeVar("T")
 
 EXPLAIN_SECONDS = 2.0  # an EXPLAIN takes about a millisecond; one that materialises something may take longer
 EXPLAIN_POOL = 2
@@ -89,15 +92,11 @@ class ServerBackend:
     async def _answer(self, tenant: TenantId, query: CheckedQuery) -> Answer:
         limits = self._source.limits
         max_rows = min(limits.max_rows, query.max_rows)
-        pool = self._pool(tenant)
-        while True:
-            async with pool.session() as (session, was_used):
-                try:
-                    return await session.query(query.sql, max_rows=max_rows, max_bytes=limits.max_result_bytes)
-                except DatabaseLost:
-                    if not was_used:
-                        raise
-                    session.close()  # the server had closed an idle connection: a fresh one will do, once
+
+        async def ask(session: Session) -> Answer:
+            return await session.query(query.sql, max_rows=max_rows, max_bytes=limits.max_result_bytes)
+
+        return await _on_session(self._pool(tenant), ask)
 
     async def explain(self, tenant: TenantId, query: CheckedQuery) -> PlanNumbers:
         """What the server expects the query to cost, asked under the explainer's account.
@@ -107,8 +106,12 @@ class ServerBackend:
         form = "PARTITIONS" if self._source.dialect is Dialect.MARIADB else "FORMAT=TRADITIONAL"
         pool = self._explainer_pool()
         schema = schema_name(self.config, self.name, tenant)
-        async with pool.place(), pool.session() as (session, _):
+
+        async def ask(session: Session) -> PlanNumbers:
             return plan_numbers(await session.rows(f"EXPLAIN {form} {query.sql}", schema))
+
+        async with pool.place():
+            return await _on_session(pool, ask)
 
     def statistics(self) -> BackendStatistics:
         """See `Backend.statistics`."""
@@ -159,6 +162,22 @@ class ServerBackend:
             return await open_session(plan)
 
         return TenantPool(open_one, size=size, waiting=waiting, account=plan.user)
+
+
+async def _on_session(pool: TenantPool, ask: Callable[[Session], Awaitable[T]]) -> T:
+    """Ask on a session of the pool; only for who holds a place.
+
+    The server closes connections that were idle for long. That is noticed at the next use, and another one is taken:
+    a question that only reads may be asked again.
+    """
+    while True:
+        async with pool.session() as (session, was_used):
+            try:
+                return await ask(session)
+            except DatabaseLost:
+                if not was_used:
+                    raise
+                session.close()
 
 
 def session_plan(source: SourceConfig, name: str, account: str, schema: str | None, settings: str) -> SessionPlan:

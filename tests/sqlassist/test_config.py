@@ -153,6 +153,18 @@ def test_what_a_dba_may_refuse_has_a_way_on() -> None:
     assert set(without.accounts()) == {"corral_definer", "corral_alpha"}
 
 
+def test_without_writes_there_are_no_rollups() -> None:
+    rollup = (
+        '[sources.game.rollups.daily]\ntable = "players"\nsequence = "player_id"\nmoment = "name"\n'
+        'dimensions = []\nmeasures = { n = "count" }\n'
+    )
+    text = BASE.replace("[tenants.alpha]", rollup + "[tenants.alpha]")
+    assert "daily" in _config(text).catalog("game", TenantId("alpha")).table_names()
+    without = _plan(text.replace(HEAD, HEAD + "writes = false\n"))
+    assert "daily" not in without.config.catalog("game", TenantId("alpha")).table_names()
+    assert not any("rollup" in step.sql for step in without.steps(ServerState()))
+
+
 def test_undo_names_everything_that_was_made() -> None:
     text = " ".join(step.sql for step in _plan().undo())
     assert all(f"'{account}'" in text for account in _plan().accounts())

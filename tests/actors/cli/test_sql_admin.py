@@ -108,6 +108,27 @@ def _run_and_audit(config: Path, tmp_path: Path) -> None:
     assert "record 2 was changed" in tampered.output
 
 
+@pytest.mark.parametrize("mark", [pytest.param(0, marks=mariadb_marks)])
+def test_what_a_dba_refuses_is_told_with_the_way_on(server: MariaDb, config: Path, tmp_path: Path, mark: int) -> None:
+    rights = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, CREATE VIEW, SHOW VIEW, CREATE USER, INDEX, ALTER, SET USER"
+    server.run("CREATE USER half@localhost", f"GRANT {rights} ON *.* TO half@localhost WITH GRANT OPTION")
+    text = config.read_text().replace('admin = { user = "root" }', 'admin = { user = "half" }')
+    limited = tmp_path / "half.toml"
+    limited.write_text(text.replace('prefix = "cli"', 'prefix = "half"').replace("secrets-cli", "secrets-half"))
+    try:
+        result = _corral("sql", "provision", limited, "--apply")
+        assert result.exit_code == 1, result.output
+        assert "set watchdog = false: a query is still killed by its own account" in result.output
+
+        limited.write_text(limited.read_text().replace('prefix = "half"', 'prefix = "half"\nwatchdog = false'))
+        again = _corral("sql", "provision", limited, "--apply")
+        assert again.exit_code == 0, again.output
+        verified = _corral("sql", "verify", limited)
+        assert verified.exit_code == 0, verified.output
+    finally:
+        server.run("DROP USER half@localhost")
+
+
 def test_duckdb_needs_no_server(tmp_path: Path) -> None:
     config = tmp_path / "sql.toml"
     options = ("--folder", tmp_path / "data", "--write-config", config, "--rows", 2000, "--tenants", 2)

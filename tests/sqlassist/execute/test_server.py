@@ -308,6 +308,18 @@ async def test_an_idle_connection_that_the_server_closed_is_replaced(world: SqlW
     assert again.rows == ((7,),)
 
 
+async def test_an_idle_explainer_that_the_server_closed_is_replaced(world: SqlWorld) -> None:
+    query = checked(world, "SELECT COUNT(*) FROM players")
+    async with open_server_backend(world.config, "game") as backend:
+        first = await backend.execute(ALPHA, query)
+        world.server.run("KILL USER corral_explainer")
+        again = await backend.execute(ALPHA, query)
+
+    assert isinstance(first, ResultSet)
+    assert isinstance(again, ResultSet)
+    assert again.rows == first.rows
+
+
 async def test_a_server_that_is_not_there_is_a_lost_database(world: SqlWorld) -> None:
     source = attrs.evolve(
         world.source, socket="", port=20001, limits=attrs.evolve(world.source.limits, plan_gate=False)
