@@ -1,0 +1,124 @@
+"""TLS to a server with a certificate of a private CA: used where it is configured, refused where it does not fit."""
+
+import datetime as dt
+import ipaddress
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from actors.sql_configuration import parse_sql_config
+from sqlassist.administration import ServerUnavailable, open_connection
+from sqlassist.catalog import Dialect
+from sqlassist.config import SqlConfig
+from sqlassist.credentials import password_for
+from sqlassist.execute.errors import DatabaseDenied, DatabaseLost
+from sqlassist.execute.server import open_server_backend
+from sqlassist.result import ResultSet
+from sqlassist.sample import make_sample, sample_config
+from sqlassist.sample_load import load_server
+from tests.kit.mariadb import mariadb_marks, open_mariadb
+from tests.kit.sql_world import ALPHA, provision, unguarded, world_settings
+
+pytestmark = mariadb_marks
+
+_CIPHER = "SELECT variable_value FROM information_schema.session_status WHERE variable_name = 'Ssl_cipher'"
+
+
+def _certificate(
+    name: str, issuer: "tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None"
+) -> "tuple[x509.Certificate, ec.EllipticCurvePrivateKey]":
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = dt.datetime.now(dt.UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject if issuer is None else issuer[0].subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=2))
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+    )
+    return builder.sign(key if issuer is None else issuer[1], hashes.SHA256()), key
+
+
+@pytest.fixture(scope="module")
+def certificates() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="corral-tls-"))  # the server's own user must be able to read it
+    folder.chmod(0o755)
+    authority = _certificate("test authority", None)
+    for name, (certificate, key) in {
+        "ca": authority,
+        "server": _certificate("server", authority),
+        "other": _certificate("another authority", None),
+    }.items():
+        (folder / f"{name}.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        (folder / f"{name}.key").write_bytes(key.private_bytes(*form))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def config(certificates: Path) -> Iterator[SqlConfig]:
+    options = [
+        f"--ssl-ca={certificates}/ca.pem",
+        f"--ssl-cert={certificates}/server.pem",
+        f"--ssl-key={certificates}/server.key",
+    ]
+    with open_mariadb(*options) as server:
+        settings = world_settings(server, schema="core", prefix="tls") + f'\ntls_ca = "{certificates}/ca.pem"'
+        config = parse_sql_config(sample_config(Dialect.MARIADB, settings, tenants=1).encode(), "sql.toml")
+        load_server(connection := server.admin(), "core", make_sample(1000, tenants=1))
+        connection.close()
+        provision(server, config)
+        source = attrs.evolve(
+            config.sources["game"], socket="", limits=attrs.evolve(config.sources["game"].limits, plan_gate=False)
+        )
+        yield attrs.evolve(config, sources={"game": source})
+
+
+def _with_ca(config: SqlConfig, path: str) -> SqlConfig:
+    return attrs.evolve(config, sources={"game": attrs.evolve(config.sources["game"], tls_ca=path)})
+
+
+async def test_queries_are_encrypted(config: SqlConfig) -> None:
+    async with open_server_backend(config, "game") as backend:
+        result = await backend.execute(ALPHA, unguarded(_CIPHER))
+    assert isinstance(result, ResultSet), result
+    assert str(result.rows[0][0]).startswith(("TLS", "ECDHE"))
+
+
+async def test_another_authority_is_not_trusted(config: SqlConfig, certificates: Path) -> None:
+    async with open_server_backend(_with_ca(config, f"{certificates}/other.pem"), "game") as backend:
+        with pytest.raises(DatabaseLost):
+            await backend.execute(ALPHA, unguarded("SELECT 1"))
+
+
+async def test_the_server_lets_nobody_in_without_tls(config: SqlConfig) -> None:
+    async with open_server_backend(_with_ca(config, ""), "game") as backend:
+        with pytest.raises(DatabaseDenied):
+            await backend.execute(ALPHA, unguarded("SELECT 1"))
+
+
+def test_commands_use_it_too(config: SqlConfig, certificates: Path) -> None:
+    source = config.sources["game"]
+    password = password_for(source.credentials, "tls_tenant1")
+    with open_connection(source, "tls_tenant1", password) as connection, connection.cursor() as cursor:
+        cursor.execute(_CIPHER)
+        row = cursor.fetchone()
+        assert row is not None
+        assert row[0]
+    wrong = _with_ca(config, f"{certificates}/other.pem").sources["game"]
+    with pytest.raises(ServerUnavailable), open_connection(wrong, "tls_tenant1", password):
+        pytest.fail("another authority was trusted")
