@@ -44,7 +44,8 @@ def junit_for(run: dict[str, Any], episodes: Sequence[dict[str, Any]]) -> bytes:
             ET.SubElement(case, "skipped", message=reason)
         properties = ET.SubElement(case, "properties")
         for name in ("score", "steps", "stall_fraction", "no_effect"):
-            ET.SubElement(properties, "property", name=name, value=str(episode[name]))
+            if episode[name] is not None:  # a bot without a score reading has none
+                ET.SubElement(properties, "property", name=name, value=str(episode[name]))
     suite.set("tests", str(len(episodes)))
     suite.set("time", f"{sum(e['seconds'] for e in episodes):.3f}")
     for name, count in counts.items():

@@ -13,8 +13,11 @@ import cv2
 import jinja2
 import numpy as np
 
+from actors.assets import load_picture
+from actors.configuration import ScenarioError
 from actors.recorder import write_whole
 from actors.results.charts import bar_chart, ledger_chart, line_chart
+from actors.results.checked import is_display, is_note, is_number, is_step_input
 from actors.results.folder import read_episodes, read_lines, read_run
 from actors.results.junit import junit_for
 from actors.results.summary import totals_of
@@ -50,16 +53,17 @@ def write_report(folder: Path) -> Report:
     """Build everything from what the folder holds, whoever ended the run and however.
 
     Raises:
-        RecordUnreadable: the folder is no run.
+        RecordUnreadable: the folder is no run, or its `run.json` or an episode's record is damaged.
         OSError: it cannot be written.
     """
     run = read_run(folder)
     episodes = read_episodes(folder)
     report = Report(folder / "report.html", folder / "junit.xml", folder / "summary.json")
     summary = {"run": run, "rehearsal": rehearsal_models(episodes), "episodes": episodes, "totals": totals_of(episodes)}
-    write_whole(report.summary, json.dumps(summary, ensure_ascii=False, indent=1).encode())
+    # "replace": JSON can hold half of a surrogate pair, UTF-8 cannot
+    write_whole(report.summary, json.dumps(summary, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
     write_whole(report.junit, junit_for(run, episodes))
-    write_whole(report.html, render(folder, run, episodes).encode())
+    write_whole(report.html, render(folder, run, episodes).encode("utf-8", "replace"))
     return report
 
 
@@ -123,7 +127,7 @@ def comparison_chart(rows: Sequence[Mapping[str, Any]]) -> str:
 def _notes_by_episode(folder: Path) -> dict[str, list[dict[str, Any]]]:
     notes: dict[str, list[dict[str, Any]]] = {}
     for event in read_lines(folder / "events.jsonl"):
-        if "episode" in event:
+        if is_note(event):
             notes.setdefault(event["episode"], []).append(event)
     return notes
 
@@ -132,7 +136,7 @@ def _details(
     folder: Path, run: dict[str, Any], row: dict[str, Any], notes: Sequence[dict[str, Any]], film_frames: int
 ) -> dict[str, Any]:
     episode = folder / "episodes" / row["episode"]
-    steps = [line["in"] for line in read_lines(episode / "steps.jsonl") if "in" in line]
+    steps = [line["in"] for line in read_lines(episode / "steps.jsonl") if is_step_input(line.get("in"))]
     start = steps[0]["now"] if steps else 0.0
     began = notes[0]["at"] if notes else 0.0
     scores = [(s["now"] - start, s["score"]) for s in steps if s.get("score") is not None]
@@ -141,7 +145,8 @@ def _details(
         for s in steps
         if s.get("percept")
     ]
-    plans = [(n["at"] - began, n["latency_seconds"] * 1000) for n in notes if n["event"] == "policies.plan.joined"]
+    joined = [n for n in notes if n["event"] == "policies.plan.joined" and is_number(n.get("latency_seconds"))]
+    plans = [(n["at"] - began, n["latency_seconds"] * 1000) for n in joined]
     ledger = [_ledger_row(n) for n in notes if n["event"] == "policies.action.settled"][-LEDGER_ROWS:]
     told = [n for n in notes if n["event"] in _TOLD][:EVENT_ROWS]
     return {
@@ -157,17 +162,19 @@ def _details(
 
 
 def _ledger_row(note: Mapping[str, Any]) -> dict[str, float]:
-    return {stage: (note.get(f"{stage}_seconds") or 0.0) * 1000 for stage in STAGES}
+    seconds = {stage: note.get(f"{stage}_seconds") for stage in STAGES}
+    return {stage: value * 1000 if value is not None and is_number(value) else 0.0 for stage, value in seconds.items()}
 
 
 def _fields(note: Mapping[str, Any]) -> str:
     hidden = {"at", "event", "phone", "episode", "step"}
-    return ", ".join(f"{key} {value}" for key, value in note.items() if key not in hidden)
+    shown = {key: value for key, value in note.items() if key not in hidden and not isinstance(value, dict | list)}
+    return ", ".join(f"{key} {value}" for key, value in shown.items())
 
 
 def _film(folder: Path, episode: Path, start: float, count: int) -> list[dict[str, Any]]:
     """Evenly spaced display frames, those with an action first."""
-    shots = list(read_lines(episode / "display.jsonl"))
+    shots = [shot for shot in read_lines(episode / "display.jsonl") if is_display(shot)]
     acted = [shot for shot in shots if shot["taps"]] or shots
     step = max(1, -(-len(acted) // count))
     film = []
@@ -187,17 +194,16 @@ def _film(folder: Path, episode: Path, start: float, count: int) -> list[dict[st
 
 
 def _small_jpeg(path: Path) -> str | None:
-    """A data URI of a reduced picture; None where the picture was lost."""
+    """A data URI of a reduced picture; None where the picture was lost or is damaged."""
     try:
-        data = np.frombuffer(path.read_bytes(), np.uint8)
-    except OSError:
+        picture = load_picture(path)
+    except ScenarioError:
         return None
-    picture = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
-    if picture is None:
-        return None
-    scale = FILM_MAX_SIDE / max(picture.shape[:2])
+    height, width = picture.shape[:2]
+    scale = FILM_MAX_SIDE / max(height, width)
     if scale < 1:
-        picture = cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+        size = (max(1, round(width * scale)), max(1, round(height * scale)))
+        picture = np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
     ok, small = cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, FILM_QUALITY])
     return "data:image/jpeg;base64," + base64.b64encode(np.asarray(small).tobytes()).decode() if ok else None
 
