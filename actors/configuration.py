@@ -5,6 +5,7 @@ number, `true` is no integer, but an integer is a float. Unknown keys name the n
 """
 
 import difflib
+import math
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError, Iterabl
 from cattrs.gen import make_dict_structure_fn, override
 
 T = TypeVar("T")
+
+MAX_INTEGER = 2**53  # beyond it a float no longer counts by ones, and every number here is a count or a size
 
 
 @attrs.frozen
@@ -47,7 +50,7 @@ def read_toml(source: bytes, file: str = "") -> dict[str, Any]:
     """Parse TOML.
 
     Raises:
-        ScenarioError: not UTF-8, or not TOML; the parser's own line and column are kept.
+        ScenarioError: not UTF-8, not TOML, or nested too deep; the parser's own line and column are kept.
     """
     try:
         return tomllib.loads(source.decode("utf-8-sig"))
@@ -57,6 +60,8 @@ def read_toml(source: bytes, file: str = "") -> dict[str, Any]:
         where = re.search(r"at line (\d+)", str(error))
         line = int(where.group(1)) if where else None
         raise ScenarioError([Problem(f"not TOML: {error}", "$", file, line)]) from error
+    except RecursionError as error:
+        raise ScenarioError([Problem("nested too deep to be read: no value needs that", "$", file)]) from error
 
 
 def structured(
@@ -125,6 +130,10 @@ def _exact(kinds: tuple[type, ...], name: str, convert: Callable[[Any], Any]) ->
         wrong_bool = isinstance(value, bool) and bool not in kinds
         if wrong_bool or not isinstance(value, kinds):
             raise _Unfit(f"must be {name}: {_shown(value)}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise _Unfit(f"must be a finite number: {value}")
+        if isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER:
+            raise _Unfit(f"is too large: {_shown(value)}")
         return convert(value)
 
     return hook
@@ -153,6 +162,8 @@ def _checked(check: Mapping[str, Any], inner: Callable[[Any, Any], Any]) -> Call
             raise _Unfit(f"must be > {check['above']}: {_shown(made)}")
         if "pattern" in check and not re.fullmatch(check["pattern"], made):
             raise _Unfit(f"must be {check.get('means', 'like ' + check['pattern'])}: {_shown(made)}")
+        if "each_min" in check and not all(check["each_min"] <= one <= check["each_max"] for one in made):
+            raise _Unfit(f"must hold numbers of {check['each_min']} to {check['each_max']}: {_shown(made)}")
         if check.get("nonempty") and not made:
             raise _Unfit("must not be empty")
         return made

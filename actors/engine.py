@@ -1,6 +1,7 @@
 """The body of one engine: launched or found, registered with the pool while it answers."""
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from runtime.process import (
 from runtime.restart import Intensity, RestartKind
 from runtime.secret import secret_from_environment
 
-FOUND_START_SECONDS = 15.0  # an engine that somebody else runs is there or is not
+FOUND_START_SECONDS = 5.0  # an engine that somebody else runs is there or is not
 DRAIN_SECONDS = 3.0  # a plan takes about one second; the next goes to another engine
 ENGINE_INTENSITY = Intensity(max_restarts=5, period_seconds=300.0, cap_seconds=30.0, healthy_seconds=120.0)
 
@@ -48,7 +49,8 @@ class EngineActor:
 def engine_spec_for(config: EngineConfig, pool: EnginePool, log_dir: Path) -> ChildSpec:
     """The engine as a permanent child; it is ready with its URL."""
     launch = config.launch
-    start_seconds = FOUND_START_SECONDS if launch is None else launch.start_seconds + config.probe_seconds
+    wait_seconds = FOUND_START_SECONDS if launch is None else launch.start_seconds
+    start_seconds = wait_seconds + 2 * config.probe_seconds + 1.0  # its own error comes first, and says more
     stop_seconds = 0.0 if launch is None else launch.stop_grace_seconds
     return ChildSpec(
         name=f"engine-{config.id}",
@@ -108,7 +110,12 @@ async def _serve(
                     nursery.cancel_scope.cancel()
 
             nursery.start_soon(watch)
-            await pool.wait_engine_answers(config.id)
+            wait_seconds = FOUND_START_SECONDS if config.launch is None else math.inf  # a process has said it is ready
+            with trio.move_on_after(wait_seconds) as waiting:
+                await pool.wait_engine_answers(config.id)
+            if waiting.cancelled_caught:
+                last = pool.last_probe_error(config.id)
+                raise EngineNotReady(f"{url} does not answer: {last or 'nothing came'}", engine=config.id)
             task_status.started(url)
             await context.draining.wait()
             nursery.cancel_scope.cancel()

@@ -205,7 +205,8 @@ async def open_fleet(
             fleet.jobs = _jobs_for(fleet, assets, link, secrets or Secrets())
             yield fleet
     except SupervisorGaveUp as error:
-        raise FleetError(str(error)) from error
+        cause = f"; {error.__cause__}" if error.__cause__ is not None else ""
+        raise FleetError(f"{error}{cause}") from error
 
 
 async def _start_adb(supervisor: Supervisor, link: Link, *, usb: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from actors.configuration import Problem, ScenarioError, line_of, read_toml, register_tagged_union, structured
+from actors.rehearsal.phone.spec import MAX_SIDE, MIN_SIDE
 from actors.setup_config import AccountConfig, SetupConfig, TeardownConfig, account_problems, setup_problems
 from inference.config import EngineConfig, check_engine
 from inference.profile import ModelProfile
@@ -71,7 +72,7 @@ class PlannerConfig:
     """A bundled profile's name, or a profile file beside the scenario (`*.toml`)."""
     overlap: bool = True
     """Think while acting; false: think only when there is nothing left to do."""
-    act_seconds: float = attrs.field(default=0.25, metadata={"above": 0, "max": 60})
+    act_seconds: float = attrs.field(default=0.25, metadata={"min": 0.01, "max": 60})
     """Planned actions are at least this far apart."""
     staleness: StalenessRule = StalenessRule.VERIFIED
     max_age_seconds: float = attrs.field(default=2.0, metadata={"above": 0})
@@ -270,16 +271,27 @@ def _set(data: dict[str, Any], keys: list[str], value: Any) -> bool:
     return False
 
 
-def cross_problems(scenario: Scenario) -> list[tuple[str, str]]:
-    """(message, path) of what no single key shows."""
+def _phone_problems(scenario: Scenario) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for index, group in enumerate(scenario.phones):
         if group.app not in scenario.apps:
             known = ", ".join(sorted(scenario.apps))
             found.append((f"there is no app {group.app!r}; apps are {known}", f"$.phones[{index}].app"))
+        if isinstance(group, SimulatedPhones) and not all(MIN_SIDE <= side <= MAX_SIDE for side in group.pixels):
+            message = f"'size' must have sides of {MIN_SIDE} to {MAX_SIDE} pixels: {group.size!r}"
+            found.append((message, f"$.phones[{index}].size"))
         if isinstance(group, AdbPhones):
             doubled = sorted({a for a in group.addresses if group.addresses.count(a) > 1})
             found += [(f"address {a!r} stands twice", f"$.phones[{index}].addresses") for a in doubled]
+    return found
+
+
+def cross_problems(scenario: Scenario) -> list[tuple[str, str]]:
+    """(message, path) of what no single key shows."""
+    found: list[tuple[str, str]] = []
+    found += _phone_problems(scenario)
+    if not is_legal_id(scenario.name):
+        found.append((f"'name' must be usable as a name: {scenario.name!r}", "$.name"))
     if not is_legal_id(scenario.tenant):
         found.append(("'tenant' must be letters, digits, dot, dash, underscore", "$.tenant"))
     ids: set[str] = set()
@@ -289,7 +301,7 @@ def cross_problems(scenario: Scenario) -> list[tuple[str, str]]:
         ids.add(engine.id)
         for problem in check_engine(engine):
             key, _, message = problem.partition(": ")
-            found.append((f"{key!r} {message}", f"$.engines[{index}].{key}"))
+            found.append((f"{key!r} {message.removeprefix('it ')}", f"$.engines[{index}].{key}"))
     for name, app in scenario.apps.items():
         at = f"$.apps.{name}"
         if scenario.is_planned(name) and not scenario.engines:

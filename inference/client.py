@@ -308,7 +308,7 @@ class EngineClient:
     def _read_loads(self, body: bytes) -> EngineLoad:
         try:
             answer = json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # nested so deeply that no honest engine would
             raise EngineGarbled("/v1/loads answered no JSON", engine=self.config.id) from error
         rows = answer.get("loads") if isinstance(answer, dict) else answer  # a row for each data-parallel rank
         rows = [row for row in (rows if isinstance(rows, list) else [answer]) if isinstance(row, dict)]

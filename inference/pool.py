@@ -103,6 +103,10 @@ class EnginePool:
         """Wait until a probe of the engine was answered. Raises `EngineNotReady` if it is not registered."""
         await self._seat(engine).answered.wait()
 
+    def last_probe_error(self, engine: EngineId) -> str | None:
+        """What the last health probe came to; None where it was answered, or none has ended yet."""
+        return self._seat(engine).probe_error
+
     async def drain_engine(self, engine: EngineId, *, grace_seconds: float) -> None:
         """Take an engine out: nothing new is sent to it, and its episodes move at their next request.
 
@@ -139,9 +143,11 @@ class EnginePool:
                 try:
                     seat.load = await seat.client.probe()
                 except EngineError as error:
+                    seat.probe_error = str(error)
                     emit("inference.probe.failed", level="debug", error=str(error))
                     self._observe(seat, lambda now: seat.breaker.observe_probe(Outcome.FAILED, now))
                 else:
+                    seat.probe_error = None
                     seat.answered.set()
                     self._observe(seat, lambda now: seat.breaker.observe_probe(Outcome.OK, now))
                 await trio.sleep(seat.config.probe_every_seconds)

@@ -38,6 +38,7 @@ class Seat:
         self.load = EngineLoad()
         self.draining = False
         self.answered = trio.Event()  # a probe of it was answered
+        self.probe_error: str | None = None  # what the last probe came to, if it failed
         self.probing = trio.CancelScope()
         self.calls: set[trio.CancelScope] = set()  # of the requests that are out
 

@@ -37,6 +37,8 @@ class EpisodeFacts:
     stale_share: float
     stall_fraction: float
     stuck: bool = False
+    plans_failed: int = 0
+    plans_completed: int = 0
 
 
 def judge(criteria: Criteria, facts: EpisodeFacts) -> tuple[Outcome, str]:
@@ -57,6 +59,8 @@ def judge(criteria: Criteria, facts: EpisodeFacts) -> tuple[Outcome, str]:
         missed.append(f"stale share {facts.stale_share:.2f} is above {criteria.max_stale_share:g}")
     if criteria.max_stall_fraction is not None and facts.stall_fraction > criteria.max_stall_fraction:
         missed.append(f"stall fraction {facts.stall_fraction:.2f} is above {criteria.max_stall_fraction:g}")
+    if missed and facts.plans_failed and not facts.plans_completed:
+        missed.append(f"no plan ever came: {facts.plans_failed} failed")
     if missed:
         return Outcome.FAILED, "; ".join(missed)
     if criteria.min_score is not None and facts.score is not None:

@@ -87,7 +87,7 @@ class EpisodePolicy:
         self._take_readings(given)
         self._take_results(given, decision)
         if given.lost:
-            self._out = None
+            self._forget_phone()
             self._plans.void_all(decision, "lost")
         if self._wait_for_human(given, decision):
             end = self._end_while_paused(given)
@@ -120,6 +120,13 @@ class EpisodePolicy:
         return decision.output()
 
     # --- what has happened
+
+    def _forget_phone(self) -> None:
+        """The phone was away: what was under way has no result, and nothing is decided before it shows itself again."""
+        self._out = self._recovery = self._percept = None
+        for pending in self._effects:
+            self._plans.history.close_action(pending.planned.seq, "not judged: the phone was away")
+        self._effects = []
 
     def _advance_clock(self, now: float) -> None:
         if self._started_at is None:
@@ -263,6 +270,8 @@ class EpisodePolicy:
             stale_share=self.tally.stale_share,
             stall_fraction=self.tally.stall_fraction,
             stuck=self._stuck,
+            plans_failed=self.tally.plans_failed,
+            plans_completed=self.tally.plans_completed,
         )
 
     # --- what to do

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 import attrs
 
+MAX_REFERENCE = 16384  # pixels; twice the longest side of any phone
 REFERENCE_SHORT_SIDE = 720  # the size at which the bundled rules are written; MaaFramework scales to it too
 
 
@@ -140,12 +141,12 @@ class Region:
     `reference` is (width, height) of the screen on which the rectangle was marked.
     """
 
-    x: int
-    y: int
-    width: int
-    height: int
+    x: int = attrs.field(metadata={"min": -MAX_REFERENCE, "max": MAX_REFERENCE})
+    y: int = attrs.field(metadata={"min": -MAX_REFERENCE, "max": MAX_REFERENCE})
+    width: int = attrs.field(metadata={"min": 1, "max": MAX_REFERENCE})
+    height: int = attrs.field(metadata={"min": 1, "max": MAX_REFERENCE})
     anchor: Anchor = Anchor.STRETCH
-    reference: tuple[int, int] = (720, 1280)
+    reference: tuple[int, int] = attrs.field(default=(720, 1280), metadata={"each_min": 1, "each_max": MAX_REFERENCE})
 
 
 @attrs.frozen

@@ -213,3 +213,54 @@ async def test_a_full_disk_stops_the_record_and_not_the_game(tmp_path: Path) -> 
 
     (folder,) = (tmp_path / "runs").iterdir()
     assert corral("report", str(folder)).returncode == 0, "once there is room, the report is made of what was kept"
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ('phones[0].size="99999x99999"', "must have sides of 64 to 8192 pixels"),
+        ('phones[0].size="10x10"', "must have sides of 64 to 8192 pixels"),
+        ('name=".."', "'name' must be usable as a name"),
+        ("apps.battler.criteria.min_score=nan", "must be a finite number: nan"),
+        ("limits.seconds=inf", "must be a finite number: inf"),
+        ("planner.act_seconds=1e-300", "must be >= 0.01"),
+        ("engines[0].max_in_flight=0", "'max_in_flight' must be 1 or more"),
+        ("engines[0].launch.start_seconds=-1", "must be more than 0"),
+    ],
+)
+def test_values_that_cannot_work_are_found_by_check(setting: str, says: str) -> None:
+    done = corral("check", str(SCENARIOS / "quickstart.toml"), "--set", setting)
+
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_region_without_size_is_found_by_check(tmp_path: Path) -> None:
+    rules = (SCENARIOS / "battler.rules.toml").read_text().replace("width = 672,", "width = 0, reference = [0, 0],")
+    (tmp_path / "bad.rules.toml").write_text(rules)
+
+    done = corral("rules", "test", str(tmp_path / "bad.rules.toml"), "--on", str(tmp_path))
+
+    assert done.returncode == 2
+    assert "'width' must be >= 1: 0" in done.stderr
+    assert "'reference' must hold numbers of 1 to 16384" in done.stderr
+
+
+@pytest.mark.adb
+@pytest.mark.xdist_group("fleet")
+def test_an_engine_that_is_not_there_is_named_with_the_reason(tmp_path: Path) -> None:
+    began = time.monotonic()
+    file = tmp_path / "s.toml"
+    text = scenario_text().replace(
+        'launch = { kind = "rehearsal", args = ["--latency-ms", "150"] }', 'url = "http://127.0.0.1:9"'
+    )
+    for app in ("battler", "errands"):
+        text = text.replace(f'"{app}.rules.toml"', f'"{SCENARIOS}/{app}.rules.toml"')
+    file.write_text(text)
+
+    done = corral("run", str(file), "--out", str(tmp_path / "r"))
+
+    assert done.returncode == 3, done.stderr[-2000:]
+    assert "http://127.0.0.1:9 does not answer: e0: cannot connect" in done.stderr
+    assert time.monotonic() - began < 110

@@ -81,6 +81,12 @@ def test_three_mistakes_in_one_table_give_three_lines() -> None:
     [
         ('[[engines]]\ngpu = "9"', "s.toml:2: 'gpu' must be an integer: '9' @ $.engines[0].gpu"),
         ("[[engines]]\ngpu = true", "s.toml:2: 'gpu' must be an integer: True @ $.engines[0].gpu"),
+        ("[[engines]]\nweight = nan", "s.toml:2: 'weight' must be a finite number: nan @ $.engines[0].weight"),
+        ("[[engines]]\nweight = inf", "s.toml:2: 'weight' must be a finite number: inf @ $.engines[0].weight"),
+        (
+            "[[engines]]\ngpu = 99999999999999999999",
+            "s.toml:2: 'gpu' is too large: 99999999999999999999 @ $.engines[0].gpu",
+        ),
         ("[[engines]]\ngpu = 9", "s.toml:2: 'gpu' must be <= 7: 9 @ $.engines[0].gpu"),
         ("[[engines]]\non = 1", "s.toml:2: 'on' must be true or false: 1 @ $.engines[0].on"),
         ("[[engines]]\nname = 5", "s.toml:2: 'name' must be a text: 5 @ $.engines[0].name"),

@@ -474,3 +474,16 @@ def test_what_the_newest_frame_cannot_show_yet_is_told_as_scheduled() -> None:
 
     assert driver.request is not None
     assert query_of(driver.request).split("Already scheduled: ")[1].startswith("T100,100\n")
+
+
+def test_nothing_is_asked_or_done_until_a_lost_phone_shows_itself_again() -> None:
+    driver = Driver()
+    driver.step()
+    driver.step(text="T100,100;T200,200")
+
+    output = driver.step(lost=True, frame=False)
+    assert (output.request, output.command) == (None, None)
+    output = driver.step(frame=False)
+    assert (output.request, output.command) == (None, None)
+
+    assert driver.step().request is not None
