@@ -1,5 +1,6 @@
 """What a program on a simulated phone has: arguments, a phone, input, output and errors."""
 
+import math
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -114,6 +115,9 @@ def number(text: str, what: str) -> float:
         UsageError: it is none.
     """
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
-        raise UsageError(f"Error: {what} must be a number, not {text!r}") from None
+        value = math.nan
+    if not math.isfinite(value):
+        raise UsageError(f"Error: {what} must be a number, not {text!r}")
+    return value

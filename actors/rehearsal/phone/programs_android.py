@@ -9,6 +9,7 @@ import trio
 from actors.rehearsal.apps.base import LogLine
 from actors.rehearsal.phone.handset import Handset
 from actors.rehearsal.phone.process import Process, Program, UsageError
+from actors.rehearsal.phone.programs_unix import store
 from actors.rehearsal.phone.spec import MAX_SIDE, MIN_SIDE
 
 LOG_POLL_SECONDS = 0.1  # a follower of the log sees a line at most this late
@@ -77,16 +78,19 @@ async def _wm(process: Process) -> int:
 
 async def _screencap(process: Process) -> int:
     words = list(process.arguments)
-    png = "-p" in words
     files = [word for word in words if not word.startswith("-") and not word.isdigit()]
-    if files:
-        raise UsageError("screencap: writing to a file is not simulated; read the output instead")
-    if png:
-        await process.out(await process.handset.screencap_png())
+    if len(files) > 1:
+        raise UsageError("usage: screencap [-hp] [-d display-id] [FILENAME]")
+    is_png = "-p" in words or any(name.endswith(".png") for name in files)
+    if is_png:
+        parts: tuple[bytes | memoryview, ...] = (await process.handset.screencap_png(),)
     else:
-        header, pixels = await process.handset.screencap_raw()
-        await process.out(header)
-        await process.out(pixels)
+        parts = await process.handset.screencap_raw()
+    if files:
+        store(process.handset, files[0], b"".join(parts))
+        return 0
+    for part in parts:
+        await process.out(part)
     return 0
 
 

@@ -43,6 +43,9 @@ async def test_devices_shell_and_screencap(adb_binary: Path, tmp_path: Path) -> 
         assert picture[0, 0].tolist() == [1, 128, 255]
         assert picture[5, 9].tolist() == [77, 5, 9]
 
+        await adb.output(*serial, "shell", "screencap", "-p", "/sdcard/shot.png")
+        await adb.output(*serial, "pull", "/sdcard/shot.png", str(tmp_path / "shot.png"))
+        assert (tmp_path / "shot.png").read_bytes() == png
         raw = (await adb.run(*serial, "exec-out", "screencap")).stdout
         assert np.frombuffer(raw[:16], "<u4").tolist() == [360, 640, 1, 1]
         assert len(raw) == 16 + 360 * 640 * 4
