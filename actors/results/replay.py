@@ -46,20 +46,42 @@ class Replay:
 MAX_DIFFERENCES = 5
 
 
-def episode_folders(run: Path, episode: str | None = None) -> list[Path]:
-    """Every episode folder of a run that has a record, by name; or that of one episode.
+def episode_folders(run: Path, which: str | None = None) -> list[Path]:
+    """Every episode folder of a run that has a record, by name; or those of one episode, or of one phone.
+
+    Args:
+        run: The run folder.
+        which: An episode's id, or a phone's.
 
     Raises:
-        RecordUnreadable: the folder is no run, or has no such episode.
+        RecordUnreadable: the folder is no run, or has no such episode or phone; the text lists those there are.
     """
     found = sorted(path.parent for path in run.glob("episodes/*/steps.jsonl"))
-    if not found:
+    if which is None or any(path.name == which for path in found):
+        chosen = [path for path in found if which in (None, path.name)]
+    else:
+        phones = {path: _phone_of(path) for path in found}
+        chosen = [path for path, phone in phones.items() if phone == which]
+        if found and not chosen:
+            known = ", ".join(f"{path.name} (phone {phone or 'unknown'})" for path, phone in phones.items())
+            raise RecordUnreadable(f"{run}: it has no episode and no phone {which!r}; there are {known}")
+    if not chosen:
+        for path in episodes_without_record(run):
+            raise RecordUnreadable(f"{path}: it has no steps.jsonl, so it cannot be replayed")
         raise RecordUnreadable(f"{run}: no episodes/*/steps.jsonl in it: is it a run folder?")
-    if episode is not None:
-        found = [path for path in found if path.name == episode]
-        if not found:
-            raise RecordUnreadable(f"{run}: it has no episode {episode!r}")
-    return found
+    return chosen
+
+
+def episodes_without_record(run: Path) -> list[Path]:
+    """The episode folders that hold no `steps.jsonl`: nothing of them can be replayed."""
+    return sorted(path for path in run.glob("episodes/*/") if not (path / "steps.jsonl").is_file())
+
+
+def _phone_of(episode: Path) -> str | None:
+    try:
+        return read_header(episode).phone
+    except RecordUnreadable:
+        return None  # its own replay says what is wrong; here it is only not the one that was asked for
 
 
 def read_header(episode: Path) -> Header:

@@ -92,6 +92,13 @@ def test_junit_has_a_case_an_episode_and_survives_any_words() -> None:
     assert "<script>" in (failure.get("message") or "")
 
 
+def test_a_bot_without_a_score_has_no_score_property() -> None:
+    suite = ET.fromstring(junit_for(RUN, [row(score=None), row(score=0.0)]))
+
+    names = [[one.get("name") for one in case.iter("property")] for case in suite.iter("testcase")]
+    assert names == [["steps", "stall_fraction", "no_effect"], ["score", "steps", "stall_fraction", "no_effect"]]
+
+
 @given(st.text(), st.floats(0, 1e6), st.lists(st.tuples(st.floats(0, 1e5), st.floats(0, 1e6)), max_size=5))
 def test_charts_are_well_formed_whatever_they_show(title: str, value: float, points: list[tuple[float, float]]) -> None:
     title = "".join(c for c in title if c.isprintable())

@@ -81,18 +81,21 @@ def test_any_json_in_any_file_gives_a_report_or_a_typed_error(folder: Path, name
     path = folder / name
     before = path.read_bytes() if path.exists() else None
     text = json.dumps(data.draw(damaged(WHOLE[name])))
+    refused = ""
     try:
         path.write_text(f"{before.decode()}{text}\n" if before and name.endswith("l") else f"{text}\n")
         try:
             write_report(folder)
         except RecordUnreadable as error:
-            assert name in ("run.json", f"episodes/{EPISODE}/steps.jsonl")
-            assert name in str(error)
+            refused = str(error)
     finally:
         if before is None:
             path.unlink()
         else:
             path.write_bytes(before)
+    if refused:
+        assert name in ("run.json", f"episodes/{EPISODE}/steps.jsonl")
+        assert name in refused
 
 
 @pytest.mark.parametrize(
