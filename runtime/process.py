@@ -77,7 +77,7 @@ class ProcessPlan:
     start_seconds: float = 600.0
     stop_grace_seconds: float = 20.0
     inherited_fds: tuple[int, ...] = ()
-    """Descriptors of ours that the program gets, under the same numbers; ours stay open, and are the caller's to close."""
+    """Descriptors of ours that the program gets, under the same numbers. Ours stay open: the caller closes them."""
 
 
 class ManagedProcess:
