@@ -3,10 +3,14 @@
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
+import attrs
 import trio
+from rich import box
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -19,6 +23,7 @@ from runtime.telemetry import emit
 REFRESH_SECONDS = 0.5
 SVG_SECONDS = 5.0
 SVG_COLUMNS = 150
+CELL_PADDING = 3  # characters that a column costs beside its content: a line and a space on either side
 LINE_SECONDS = 5.0  # headless: one JSON line of progress this often
 
 _STATE_STYLES = {
@@ -31,42 +36,95 @@ _STATE_STYLES = {
 _OUTCOME_STYLES = {"succeeded": "bold green", "failed": "red", "quarantined": "bold red", "cancelled": "yellow"}
 
 
-def table_for(rows: Sequence[PhoneStatus]) -> Table:
-    """One line a phone."""
-    table = Table(expand=True, pad_edge=False, header_style="bold")
-    for name, justify in (
-        ("phone", "left"),
-        ("app", "left"),
-        ("state", "left"),
-        ("step", "right"),
-        ("score", "right"),
-        ("last action", "left"),
-        ("why", "left"),
-        ("capture", "right"),
-        ("plan", "right"),
-        ("stale", "right"),
-        ("no effect", "right"),
-        ("stall", "right"),
-    ):
-        table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+@attrs.frozen
+class _Column:
+    name: str
+    cell: Callable[[PhoneStatus], str]
+    rank: int
+    """Which is left out first where there is no room: the highest. 0 always stays."""
+    justify: Literal["left", "right"] = "left"
+    most: int | None = None
+    """Cells beyond this are cut; None: shown whole."""
+
+
+_COLUMNS = (
+    _Column("phone", lambda row: row.phone, 0),
+    _Column("app", lambda row: row.app, 2),
+    _Column("state", lambda row: row.outcome or row.state, 0),
+    _Column("step", lambda row: str(row.step), 0, "right"),
+    _Column("score", lambda row: _number(row.score), 0, "right"),
+    _Column("last action", lambda row: row.action, 1, most=18),
+    _Column("why", lambda row: row.why, 8, most=24),
+    _Column("capture", lambda row: _milliseconds(row.capture_ms), 7, "right"),
+    _Column("plan", lambda row: _milliseconds(row.plan_ms), 6, "right"),
+    _Column("stale", lambda row: str(row.stale), 4, "right"),
+    _Column("no effect", lambda row: str(row.no_effect), 3, "right"),
+    _Column("stall", lambda row: f"{row.stall:.0%}", 5, "right"),
+)
+
+
+def columns_for(rows: Sequence[PhoneStatus], width: int) -> list[str]:
+    """The columns that a terminal of `width` characters has room for; phone, state, step and score always."""
+    shown = [column for column in _COLUMNS if column.rank == 0]
+    for column in sorted(_COLUMNS, key=lambda column: column.rank):
+        if column.rank > 0:
+            if _room_for([*shown, column], rows) > width:
+                break
+            shown.append(column)
+    return [column.name for column in _COLUMNS if column in shown]
+
+
+def _room_for(columns: Sequence[_Column], rows: Sequence[PhoneStatus]) -> int:
+    return sum(_width_of(column, rows) for column in columns) + CELL_PADDING * len(columns) + 1
+
+
+def _width_of(column: _Column, rows: Sequence[PhoneStatus]) -> int:
+    widest = max([len(column.name), *(cell_len(column.cell(row)) for row in rows)])
+    return widest if column.most is None else min(widest, column.most)
+
+
+def table_for(rows: Sequence[PhoneStatus], width: int, encoding: str = "utf-8") -> Table:
+    """One line a phone.
+
+    Args:
+        rows: What to show.
+        width: The terminal's, in characters: columns that do not fit whole are left out.
+        encoding: The terminal's: what it cannot hold is shown as `?`.
+    """
+    names = columns_for(rows, width)
+    columns = [column for column in _COLUMNS if column.name in names]
+    is_tight = _room_for(columns, rows) > width  # then lines between columns are a luxury, and a phone's id is folded
+    is_wide = is_unicode(encoding)
+    edge = box.HEAVY_HEAD if is_wide else box.ASCII
+    table = Table(expand=True, pad_edge=False, header_style="bold", box=None if is_tight else edge)
+    table.collapse_padding = is_tight
+    for column in columns:
+        if column.name == "phone" and is_tight:
+            table.add_column(column.name, overflow="fold")
+        else:
+            least = _width_of(column, rows) if column.most is None else None
+            cut: Literal["ellipsis", "crop"] = "ellipsis" if is_wide else "crop"
+            table.add_column(column.name, justify=column.justify, no_wrap=True, overflow=cut, min_width=least)
     for row in rows:
-        state = row.outcome or row.state
         style = _OUTCOME_STYLES.get(row.outcome) or _STATE_STYLES.get(row.state, "")
         table.add_row(
-            row.phone,
-            row.app,
-            Text(state, style=style),
-            str(row.step),
-            _number(row.score),
-            row.action,
-            row.why,
-            _milliseconds(row.capture_ms),
-            _milliseconds(row.plan_ms),
-            str(row.stale),
-            str(row.no_effect),
-            f"{row.stall:.0%}",
+            *(
+                Text(_clean(column.cell(row), encoding), style=style if column.name == "state" else "")
+                for column in columns
+            )
         )
     return table
+
+
+def is_unicode(encoding: str) -> bool:
+    """Whether a terminal of this encoding can show every character, as far as it says."""
+    return encoding.lower().startswith("utf")
+
+
+def _clean(text: str, encoding: str) -> str:
+    """Words of phones and models as the terminal can show them: no escape sequences, nothing it cannot encode."""
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return printable.encode(encoding, "replace").decode(encoding)
 
 
 def totals_for(rows: Sequence[PhoneStatus], pool: PoolStatistics, seconds: float) -> Text:
@@ -79,10 +137,18 @@ def totals_for(rows: Sequence[PhoneStatus], pool: PoolStatistics, seconds: float
     return Text(f"{head}   {engines or 'no engine'}")
 
 
-def render(rows: Sequence[PhoneStatus], pool: PoolStatistics, seconds: float, title: str) -> Group:
-    """The whole view."""
-    table = table_for(rows)
-    table.title = title
+def render(
+    rows: Sequence[PhoneStatus],
+    pool: PoolStatistics,
+    seconds: float,
+    title: str,
+    *,
+    width: int,
+    encoding: str = "utf-8",
+) -> Group:
+    """The whole view, for a terminal of this width and encoding."""
+    table = table_for(rows, width, encoding)
+    table.title = Text(_clean(title, encoding))
     return Group(table, totals_for(rows, pool, seconds))
 
 
@@ -92,7 +158,14 @@ async def show_live(fleet: Fleet, console: Console) -> None:
     title = f"{fleet.scenario.name}  {fleet.run_id}"
 
     def drawn() -> Group:
-        return render(statuses(fleet), fleet.pool.statistics(), trio.current_time() - started, title)
+        return render(
+            statuses(fleet),
+            fleet.pool.statistics(),
+            trio.current_time() - started,
+            title,
+            width=console.width,
+            encoding=console.encoding,
+        )
 
     with Live(drawn(), console=console, auto_refresh=False, transient=False) as live:
         try:
@@ -110,7 +183,8 @@ async def save_view(fleet: Fleet, path: Path) -> None:
         await trio.sleep(SVG_SECONDS)
         rows = statuses(fleet)
         if any(row.state == "playing" and not row.outcome for row in rows):
-            view = render(rows, fleet.pool.statistics(), trio.current_time() - started, fleet.scenario.name)
+            seconds = trio.current_time() - started
+            view = render(rows, fleet.pool.statistics(), seconds, fleet.scenario.name, width=SVG_COLUMNS)
             await trio.Path(path).write_text(svg_for(view, fleet.scenario.name), encoding="utf-8")
 
 
@@ -140,7 +214,7 @@ async def log_progress(fleet: Fleet) -> None:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None or math.isnan(value) else f"{value:g}"
+    return "-" if value is None or math.isnan(value) else f"{value:.9g}"  # a score of 1234567 is shown as that
 
 
 def _milliseconds(value: float | None) -> str:
