@@ -22,7 +22,7 @@ from runtime.nursery import open_bare_nursery
 from sqlassist.config import SqlConfig, SqlLimits
 from sqlassist.execute.backend import BackendStatistics
 from sqlassist.execute.errors import OVERLOADED, TOO_SLOW, DatabaseLost
-from sqlassist.execute.plan import judge_plan
+from sqlassist.execute.plan import judge_plan, judge_row_gate
 from sqlassist.guard.checked import CheckedQuery
 from sqlassist.messages import Refusal
 from sqlassist.result import MAX_SAFE_INTEGER, Cell, PlanNumbers, ResultColumn, ResultSet, ValueType
@@ -71,8 +71,12 @@ class EmbeddedBackend:
         """See `Backend.execute`."""
         begun = trio.current_time()
         self._queries += 1
-        database = self._database(tenant)
         limits = self._source.limits
+        unbounded = judge_row_gate(query, plan_gate=limits.plan_gate, max_join_size=0)  # DuckDB has no such setting
+        if unbounded is not None:
+            self._refused += 1
+            return unbounded
+        database = self._database(tenant)
         try:
             database.places.acquire_nowait()
         except trio.WouldBlock:

@@ -4,9 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlassist.config import SqlLimits
+from sqlassist.guard.bounds import ROW_BOUND
+from sqlassist.guard.checked import CheckedQuery
 from sqlassist.messages import Refusal
 from sqlassist.result import PlanNumbers
 
+NO_ROW_GATE = Refusal(
+    "join_without_equality", "", "join the tables with an equality between columns of both: rows are not bounded here"
+)
 FULL = ("ALL", "index")  # `index` is a full scan too, of an index
 
 
@@ -43,3 +48,15 @@ def judge_plan(numbers: PlanNumbers, limits: SqlLimits) -> Refusal | None:
         hint = f"it would examine about {numbers.examined_rows:,} rows: restrict it, or join on keys"
         return Refusal("too_many_rows_examined", "", hint)
     return None
+
+
+def judge_row_gate(query: CheckedQuery, *, plan_gate: bool, max_join_size: int) -> Refusal | None:
+    """Why a query whose rows the guard left to a gate may not run, or None.
+
+    Args:
+        query: what the guard passed.
+        plan_gate: True where plans of this source are judged before queries run.
+        max_join_size: rows that the server itself may expect to examine; 0 where it has no such bound.
+    """
+    has_gate = plan_gate or max_join_size > 0
+    return NO_ROW_GATE if ROW_BOUND in query.bounds and not has_gate else None

@@ -15,7 +15,7 @@ from sqlassist.credentials import password_for
 from sqlassist.execute.backend import BackendStatistics
 from sqlassist.execute.errors import OVERLOADED, TOO_SLOW, DatabaseLost, refusal_for
 from sqlassist.execute.partitions import judge_partitions
-from sqlassist.execute.plan import judge_plan, plan_numbers
+from sqlassist.execute.plan import judge_plan, judge_row_gate, plan_numbers
 from sqlassist.execute.session import (
     Answer,
     QueryFailed,
@@ -76,11 +76,15 @@ class ServerBackend:
 
     async def _gated(self, tenant: TenantId, query: CheckedQuery, begun: float) -> ResultSet | Refusal:
         limits, numbers = self._source.limits, None
+        has_plan_gate = limits.plan_gate and self._source.explainer
+        unbounded = judge_row_gate(query, plan_gate=has_plan_gate, max_join_size=limits.max_join_size)
+        if unbounded is not None:
+            return unbounded
         if limits.require_partition_filter:
             missing = judge_partitions(query, self._catalog(tenant))
             if missing is not None:
                 return missing
-        if limits.plan_gate and self._source.explainer:
+        if has_plan_gate:
             numbers = await self.explain(tenant, query)
             refusal = judge_plan(numbers, limits)
             if refusal is not None:

@@ -113,6 +113,20 @@ async def test_the_plan_gate_refuses_by_cardinality(config: SqlConfig) -> None:
     assert result.code == "too_many_rows_examined"
 
 
+async def test_without_the_plan_gate_tables_side_by_side_are_refused(config: SqlConfig) -> None:
+    query = check("SELECT COUNT(*) FROM players p JOIN servers s WHERE s.server_id = 1", config.catalog("game", ALPHA))
+    assert isinstance(query, CheckedQuery), query
+    async with open_embedded_backend(_without_gate(config), "game") as backend:
+        ungated = await backend.execute(ALPHA, query)
+        assert backend.statistics().refused == 1
+    async with open_embedded_backend(config, "game") as backend:
+        gated = await backend.execute(ALPHA, query)
+
+    assert isinstance(ungated, Refusal)
+    assert ungated.code == "join_without_equality"
+    assert isinstance(gated, ResultSet)
+
+
 async def test_the_deadline_interrupts(config: SqlConfig) -> None:
     async with open_embedded_backend(_limited(_without_gate(config), deadline_seconds=0.2), "game") as backend:
         begun = trio.current_time()

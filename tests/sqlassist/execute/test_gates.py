@@ -8,7 +8,7 @@ from sqlassist.catalog import Catalog, Column, ColumnType, Dialect, Table
 from sqlassist.config import SqlLimits
 from sqlassist.execute.errors import refusal_for
 from sqlassist.execute.partitions import judge_partitions
-from sqlassist.execute.plan import judge_plan, plan_numbers
+from sqlassist.execute.plan import judge_plan, judge_row_gate, plan_numbers
 from sqlassist.guard.check import check
 from sqlassist.guard.checked import CheckedQuery
 from sqlassist.result import PlanNumbers
@@ -108,3 +108,19 @@ def test_every_code_becomes_a_refusal_without_the_servers_text() -> None:
     assert refusal_for(1104).code == "too_many_rows_examined"
     assert refusal_for(4711).code == "database_refused"
     assert "4711" in refusal_for(4711).hint
+
+
+@pytest.mark.parametrize(
+    ("plan_gate", "max_join_size", "is_refused"),
+    [(False, 0, True), (True, 0, False), (False, 1000, False), (True, 1000, False)],
+)
+def test_a_join_left_to_the_row_gate_needs_one(plan_gate: bool, max_join_size: int, is_refused: bool) -> None:
+    side_by_side = check("SELECT COUNT(*) FROM plain p JOIN visits v WHERE v.day = '2026-01-01'", CATALOG)
+    tied = check("SELECT COUNT(*) FROM plain p JOIN visits v ON v.id = p.id", CATALOG)
+    assert isinstance(side_by_side, CheckedQuery)
+    assert isinstance(tied, CheckedQuery)
+
+    refusal = judge_row_gate(side_by_side, plan_gate=plan_gate, max_join_size=max_join_size)
+
+    assert (refusal.code if refusal else None) == ("join_without_equality" if is_refused else None)
+    assert judge_row_gate(tied, plan_gate=plan_gate, max_join_size=max_join_size) is None

@@ -140,6 +140,23 @@ async def test_the_plan_gate_alone(world: SqlWorld) -> None:
     assert scan.code == "full_scan"
 
 
+async def test_tables_side_by_side_need_one_of_the_two_row_gates(world: SqlWorld) -> None:
+    query = checked(world, "SELECT COUNT(*) FROM players p JOIN servers s WHERE s.server_id = 1")
+    outcomes = {}
+    gates: dict[str, dict[str, int]] = {"none": {}, "plan": {"plan_gate": True}, "size": {"max_join_size": 1_000_000}}
+    for name, limits in gates.items():
+        async with open_server_backend(world.limited(**(OFF | limits)), "game") as backend:
+            outcomes[name] = await backend.execute(ALPHA, query)
+    unexplained = attrs.evolve(
+        world.source, explainer=False, limits=attrs.evolve(world.source.limits, plan_gate=True, max_join_size=0)
+    )
+    async with open_server_backend(attrs.evolve(world.config, sources={"game": unexplained}), "game") as backend:
+        outcomes["no explainer"] = await backend.execute(ALPHA, query)
+
+    refused = {name: outcome.code for name, outcome in outcomes.items() if isinstance(outcome, Refusal)}
+    assert refused == {"none": "join_without_equality", "no explainer": "join_without_equality"}
+
+
 async def test_the_partition_gate_alone(world: SqlWorld) -> None:
     config = world.limited(**(OFF | {"require_partition_filter": True}))
     async with open_server_backend(config, "game") as backend:
