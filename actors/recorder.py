@@ -20,7 +20,7 @@ import trio
 from actors.pictures import PictureStore, encode_jpeg
 from actors.results.record import Header, encode_header, encode_step
 from actors.scenario import RecordConfig
-from actors.session import EpisodeSpec
+from actors.session import EpisodeSpec, shown
 from policies.action import points_of
 from policies.frame import Frame
 from policies.planner import PlanRequest, frames_of
@@ -147,7 +147,7 @@ class Recorder:
         if last is not None and now - last < distance:
             return
         self._last_display[spec.episode] = now
-        label = f"{command.kind.value}: {command.why}" if command is not None else ""
+        label = f"{shown(command)} ({command.kind.value}: {command.why})" if command is not None else ""
         self._put(_Display(spec, frame, taps, label), None)
 
     def prompt(self, spec: EpisodeSpec, request: PlanRequest, pictures: PictureStore) -> None:

@@ -5,6 +5,7 @@ from html import escape
 
 WIDTH, HEIGHT = 560, 150
 LEFT, BOTTOM, TOP, RIGHT = 44, 22, 8, 8
+LEGEND = 14  # height of a line of names
 PALETTE = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2")
 
 
@@ -32,37 +33,41 @@ def line_chart(title: str, series: Mapping[str, Sequence[tuple[float, float]]], 
         return _frame(title, f'<text x="{LEFT}" y="{HEIGHT / 2}">no data</text>')
     right = max(x for points in drawn.values() for x, _ in points) or 1.0
     top = max(y for points in drawn.values() for _, y in points) or 1.0
-    plot_width, plot_height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-    parts = [_axes(right, top, unit)]
+    ceiling = TOP + (LEGEND if len(drawn) > 1 else 0)  # the legend stands above the curves
+    plot_width, plot_height = WIDTH - LEFT - RIGHT, HEIGHT - ceiling - BOTTOM
+    parts = [_axes(right, top, unit, ceiling)]
     for number, (name, points) in enumerate(drawn.items()):
         path = " ".join(
-            f"{LEFT + x / right * plot_width:.1f},{TOP + plot_height * (1 - y / top):.1f}" for x, y in points
+            f"{LEFT + x / right * plot_width:.1f},{ceiling + plot_height * (1 - y / top):.1f}" for x, y in points
         )
         color = PALETTE[number % len(PALETTE)]
         parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"/>')
         if len(drawn) > 1:
-            parts.append(f'<text x="{LEFT + 8 + number * 120}" y="{TOP + 10}" fill="{color}">{escape(name)}</text>')
+            parts.append(f'<text x="{LEFT + 8 + number * 120}" y="{TOP + 6}" fill="{color}">{escape(name)}</text>')
     return _frame(title, "".join(parts))
 
 
-def _axes(right: float, top: float, unit: str) -> str:
+def _axes(right: float, top: float, unit: str, ceiling: int) -> str:
     floor = HEIGHT - BOTTOM
     return (
-        f'<line x1="{LEFT}" y1="{TOP}" x2="{LEFT}" y2="{floor}" class="axis"/>'
+        f'<line x1="{LEFT}" y1="{ceiling}" x2="{LEFT}" y2="{floor}" class="axis"/>'
         f'<line x1="{LEFT}" y1="{floor}" x2="{WIDTH - RIGHT}" y2="{floor}" class="axis"/>'
-        f'<text x="{LEFT - 4}" y="{TOP + 9}" text-anchor="end">{_number(top)}{escape(unit)}</text>'
+        f'<text x="{LEFT - 4}" y="{ceiling + 9}" text-anchor="end">{_number(top)}{escape(unit)}</text>'
         f'<text x="{LEFT - 4}" y="{floor}" text-anchor="end">0</text>'
         f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{_number(right)} s</text>'
     )
 
 
-def ledger_chart(title: str, rows: Sequence[Mapping[str, float]], stages: Sequence[str]) -> str:
+def ledger_chart(
+    title: str, rows: Sequence[Mapping[str, float]], stages: Sequence[str], labels: Sequence[str] = ()
+) -> str:
     """One stacked bar an action, its stages from the left: where the time went.
 
     Args:
         title: For the eye and for a screen reader.
         rows: Stage → milliseconds.
         stages: Their order.
+        labels: What each row is called, at its left; none where there are fewer.
     """
     if not rows:
         return _frame(title, f'<text x="{LEFT}" y="{HEIGHT / 2}">no data</text>')
@@ -73,8 +78,11 @@ def ledger_chart(title: str, rows: Sequence[Mapping[str, float]], stages: Sequen
     for number, stage in enumerate(stages):
         color = PALETTE[number % len(PALETTE)]
         parts.append(f'<text x="{LEFT + number * 86}" y="{TOP + 6}" fill="{color}">{escape(stage)}</text>')
-    for row in rows:
+    for index, row in enumerate(rows):
         x = float(LEFT)
+        if index < len(labels):
+            at = f'x="{LEFT - 4}" y="{y + step - 1.5:.1f}" font-size="{min(8.0, step):.1f}"'
+            parts.append(f'<text {at} text-anchor="end">{escape(labels[index])}</text>')
         for number, stage in enumerate(stages):
             width = row.get(stage, 0.0) / longest * plot_width
             if width > 0:

@@ -147,7 +147,8 @@ def _details(
     ]
     joined = [n for n in notes if n["event"] == "policies.plan.joined" and is_number(n.get("latency_seconds"))]
     plans = [(n["at"] - began, n["latency_seconds"] * 1000) for n in joined]
-    ledger = [_ledger_row(n) for n in notes if n["event"] == "policies.action.settled"][-LEDGER_ROWS:]
+    settled = [n for n in notes if n["event"] == "policies.action.settled"][-LEDGER_ROWS:]
+    labels = [f"{n['seq']:g}" if is_number(n.get("seq")) else "?" for n in settled]
     told = [n for n in notes if n["event"] in _TOLD][:EVENT_ROWS]
     return {
         "row": row,
@@ -155,8 +156,8 @@ def _details(
         "film": _film(folder, episode, start, film_frames),
         "score_chart": line_chart("score over time", {"score": scores}),
         "latency_chart": line_chart("latency over time", {"capture": captures, "plan": plans}, unit=" ms"),
-        "ledger_chart": ledger_chart("ledger of planned actions", ledger, STAGES),
-        "ledger_rows": len(ledger),
+        "ledger_chart": ledger_chart("ledger of planned actions", [_ledger_row(n) for n in settled], STAGES, labels),
+        "ledger_rows": len(settled),
         "events": [{"at": f"{n['at'] - began:.1f}", "event": n["event"], "text": _fields(n)} for n in told],
     }
 

@@ -87,6 +87,7 @@ async def test_display_frames_show_what_was_done_on_them(tmp_path: Path) -> None
     acted = [shot for shot in shots if shot["taps"]]
     assert len(acted) > len(shots) / 2
     assert acted[0]["taps"] == [[0.5, 0.5]]
+    assert acted[0]["label"] == "tap 18,32 (planned: plan)"
     assert all((tmp_path / "frames" / shot["file"]).stat().st_size > 100 for shot in shots)
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import cv2
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +24,7 @@ from policies.step import EpisodeSettings, StepInput
 from policies.tally import Tally
 from runtime.ids import EpisodeId
 from tests.kit.percepts import percept
-from tests.kit.run_folder import HOSTILE, RUN, row, run_folder
+from tests.kit.run_folder import EPISODE, HOSTILE, RUN, row, run_folder
 
 
 @pytest.mark.parametrize(
@@ -176,6 +178,49 @@ def test_lines_that_are_not_whole_are_left_out(tmp_path: Path) -> None:
 
     assert list(read_lines(path)) == [{"a": 1}, {"a": 3}]
     assert list(read_lines(tmp_path / "none")) == []
+
+
+def test_the_legend_of_a_chart_stands_above_its_curves() -> None:
+    svg = ET.fromstring(line_chart("t", {"capture": [(0, 9.0), (1, 9.0)], "plan": [(0, 1.0), (1, 2.0)]}))
+
+    names = [float(text.get("y") or "nan") for text in svg.iter("text") if text.text in ("capture", "plan")]
+    curves = [float(pair.split(",")[1]) for line in svg.iter("polyline") for pair in (line.get("points") or "").split()]
+    assert len(names) == 2
+    assert max(names) + 3 < min(curves)
+
+
+def test_a_row_of_the_ledger_has_the_number_of_its_action() -> None:
+    svg = ET.fromstring(ledger_chart("t", [{"a": 5.0}, {"a": 9.0}], ("a",), ["17", "18"]))
+
+    bars = [float(bar.get("y") or "nan") for bar in svg.iter("rect")]
+    labels = {text.text: float(text.get("y") or "nan") for text in svg.iter("text") if text.text in ("17", "18")}
+    assert list(labels) == ["17", "18"]
+    assert all(bar < at < bar + 9 for bar, at in zip(bars, labels.values(), strict=True))
+
+
+def test_the_page_numbers_its_actions_and_outlines_its_taps_in_white(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, steps=3)
+    write_picture(folder / "frames" / "a.jpg")
+    shot = {
+        "seq": 1, "at": 6.0, "file": "a.jpg", "width": 9, "height": 16, "taps": [[0.5, 0.5], [0.6, 0.6]],
+        "label": "tap 361,540 (planned: plan on frame 4)",
+    }  # fmt: skip
+    (folder / "episodes" / EPISODE / "display.jsonl").write_text(json.dumps(shot) + "\n")
+    settled = {"at": 1.0, "event": "policies.action.settled", "episode": EPISODE, "seq": 417, "capture_seconds": 0.1}
+    (folder / "events.jsonl").write_text(json.dumps(settled) + "\n")
+
+    page = write_report(folder).html.read_text("utf-8")
+
+    assert "tap 361,540 (planned: plan on frame 4)</figcaption>" in page
+    assert ">417</text>" in page
+    for shape in ("ellipse", "polyline"):
+        white, red = (page.index(f'stroke="{color}"', page.index(f"<{shape}")) for color in ("#fff", "#ff1744"))
+        assert white < red
+
+
+def write_picture(path: Path) -> None:
+    path.parent.mkdir()
+    assert cv2.imwrite(str(path), np.zeros((16, 9, 3), np.uint8))
 
 
 def test_planned_bots_are_compared_with_random_ones_where_both_played() -> None:
