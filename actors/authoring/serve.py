@@ -52,9 +52,7 @@ async def open_source(target: str) -> AsyncIterator[FrameSource]:
         raise ScenarioError([Problem("no path or serial can hold a NUL", "$", repr(target))])
     elif await trio.Path(path).exists():
         frames = await trio.to_thread.run_sync(frames_in, path)
-        await trio.to_thread.run_sync(
-            frames[0].load
-        )  # refused here rather than in the page
+        await trio.to_thread.run_sync(frames[0].load)  # refused here rather than in the page
         yield StoredSource(target, frames)
     elif "/" in target or path.suffix.lower() in SUFFIXES:
         raise ScenarioError([Problem("no such file or folder, and no phone is called so", "$", target)])
