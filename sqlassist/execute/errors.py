@@ -34,8 +34,10 @@ OVERLOADED = Refusal("overloaded", "", "too many queries are waiting: ask again 
 NO_PARTITION_FILTER = "partition_filter_missing"
 ROW_TOO_LONG = Refusal("row_too_long", "", "a row is too long to be shown: select fewer or shorter columns")
 
+NO_ANSWER = -1  # our own code: the server ran a statement that is no query
 # MariaDB's and MySQL's codes. Texts of the server are never passed on: they can hold what the tenant may not see.
 _BY_CODE = {
+    NO_ANSWER: Refusal("no_answer", "", "the statement gives no rows: write a SELECT"),
     1104: TOO_MANY_ROWS,
     1969: TOO_SLOW,  # MariaDB, max_statement_time
     3024: TOO_SLOW,  # MySQL, max_execution_time

@@ -15,12 +15,19 @@ import attrs
 import trio
 import trio_asyncio
 from asyncmy.constants import CLIENT, FIELD_TYPE
-from asyncmy.cursors import SSCursor
+from asyncmy.cursors import Cursor, SSCursor
 
 from runtime.secret import Secret
 from sqlassist.catalog import Dialect
 from sqlassist.config import SourceConfig, SqlLimits
-from sqlassist.execute.errors import ACCESS_DENIED, CANNOT_CONNECT, CONNECTION_LOST, DatabaseDenied, DatabaseLost
+from sqlassist.execute.errors import (
+    ACCESS_DENIED,
+    CANNOT_CONNECT,
+    CONNECTION_LOST,
+    NO_ANSWER,
+    DatabaseDenied,
+    DatabaseLost,
+)
 from sqlassist.result import MAX_SAFE_INTEGER, Cell, ResultColumn, ValueType
 
 CONNECT_SECONDS = 5
@@ -221,9 +228,30 @@ async def _connect(plan: SessionPlan) -> Any:
     return connection
 
 
+class _Warnings:
+    """Nobody asks for the server's warnings: the driver would log their texts.
+
+    They quote rows, and MySQL's EXPLAIN puts the whole query in one, base tables and tenant's filter included.
+    """
+
+    async def _show_warnings(self, _connection: Any) -> None:
+        """In place of the driver's, which sends SHOW WARNINGS."""
+
+
+class _StreamingCursor(_Warnings, SSCursor):
+    """Rows as they come."""
+
+
+class _WholeCursor(_Warnings, Cursor):
+    """All rows at once."""
+
+
 async def _query(connection: Any, sql: str, max_rows: int, max_bytes: int) -> Answer:
-    cursor = SSCursor(connection)
+    cursor = _StreamingCursor(connection)
     await cursor.execute(sql)
+    if not cursor.description:
+        connection.close()  # it may have changed the settings that are pinned
+        raise QueryFailed(NO_ANSWER)
     fields = connection._result.fields  # noqa: SLF001  # the cursor's description has no character set
     columns = tuple(ResultColumn(field.name, _type_of(field)) for field in fields)
     decoders = [_DECODERS.get(column.type) for column in columns]
@@ -243,7 +271,7 @@ async def _query(connection: Any, sql: str, max_rows: int, max_bytes: int) -> An
 async def _named_rows(connection: Any, sql: str, schema: str | None) -> list[dict[str, Any]]:
     if schema is not None:
         await connection.select_db(schema)
-    cursor = connection.cursor()
+    cursor = _WholeCursor(connection)
     await cursor.execute(sql)
     rows = await cursor.fetchall() if cursor.description else []
     names = [column[0] for column in cursor.description or ()]

@@ -79,6 +79,19 @@ async def test_settings_are_pinned(world: SqlWorld) -> None:
     assert others == ["+00:00", 1, 10.0, 0, 10_000_000, "utf8mb4"]
 
 
+@pytest.mark.parametrize("sql", ["SET @@session.max_statement_time = 0", "SELECT 5 INTO @x", "DO 1"])
+async def test_what_is_no_query_is_refused_and_leaves_no_setting_behind(world: SqlWorld, sql: str) -> None:
+    config = world.limited(pool=1, plan_gate=False)
+    async with open_server_backend(config, "game") as backend:
+        refused = await backend.execute(ALPHA, unguarded(sql))
+        after = await backend.execute(ALPHA, unguarded("SELECT @@max_statement_time, @x"))
+
+    assert isinstance(refused, Refusal)
+    assert refused.code == "no_answer"
+    assert isinstance(after, ResultSet)
+    assert after.rows == ((10.0, None),)
+
+
 async def test_rows_are_capped(world: SqlWorld) -> None:
     config = world.limited(max_rows=7, **OFF)
     async with open_server_backend(config, "game") as backend:
