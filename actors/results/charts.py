@@ -42,6 +42,9 @@ def line_chart(title: str, series: Mapping[str, Sequence[tuple[float, float]]], 
         )
         color = PALETTE[number % len(PALETTE)]
         parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"/>')
+        if len(points) == 1:  # a line of one point cannot be seen
+            x, y = path.split(",")
+            parts.append(f'<circle cx="{x}" cy="{y}" r="2.5" fill="{color}"/>')
         if len(drawn) > 1:
             parts.append(f'<text x="{LEFT + 8 + number * 120}" y="{TOP + 6}" fill="{color}">{escape(name)}</text>')
     return _frame(title, "".join(parts))

@@ -189,6 +189,11 @@ def test_the_legend_of_a_chart_stands_above_its_curves() -> None:
     assert max(names) + 3 < min(curves)
 
 
+def test_a_single_point_is_seen() -> None:
+    assert "<circle" in line_chart("t", {"score": [(4.0, 1.0)]})
+    assert "<circle" not in line_chart("t", {"score": [(4.0, 1.0), (5.0, 1.0)]})
+
+
 def test_a_row_of_the_ledger_has_the_number_of_its_action() -> None:
     svg = ET.fromstring(ledger_chart("t", [{"a": 5.0}, {"a": 9.0}], ("a",), ["17", "18"]))
 
