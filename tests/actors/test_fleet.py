@@ -31,7 +31,7 @@ async def test_a_run_plays_reports_and_leaves_nothing_behind(tmp_path: Path) -> 
         while True:
             rows = statuses(fleet)
             seen.extend(row.state for row in rows)
-            assert render(rows, fleet.pool.statistics(), 1.0, "t") is not None
+            assert render(rows, fleet.pool.statistics(), 1.0, "t", width=120) is not None
             await trio.sleep(0.2)
 
     result = await run_text(scenario_text(seconds=15), tmp_path, watch)
