@@ -81,22 +81,31 @@ class MySql:
 
 def mysql() -> MySql:
     """The session's server, started at the first call; it ends with the test process. Skips where it cannot be had."""
-    found = _once()
+    return _started(mysql_root())
+
+
+@cache
+def _started(root: Path) -> MySql:
+    stack = contextlib.ExitStack()
+    server = stack.enter_context(open_mysql(root))
+    atexit.register(stack.close)
+    return server
+
+
+def mysql_root() -> Path:
+    """The unpacked packages, for `open_mysql`. Skips the test where they cannot be had."""
+    found = _installed_once()
     if isinstance(found, str):
         pytest.skip(found)
     return found
 
 
 @cache
-def _once() -> MySql | str:
+def _installed_once() -> Path | str:
     try:
-        root = installed(_cache_folder())
+        return installed(_cache_folder())
     except CannotBeHad as error:
         return f"MySQL cannot be had: {error}"
-    stack = contextlib.ExitStack()
-    server = stack.enter_context(open_mysql(root))
-    atexit.register(stack.close)
-    return server
 
 
 def _cache_folder() -> Path:
@@ -105,19 +114,24 @@ def _cache_folder() -> Path:
     return base / "corral-tests" / "mysql"
 
 
+def missing() -> str | None:
+    """What this machine lacks for unpacking the packages, or None."""
+    if not sys.platform.startswith("linux"):
+        return "its packages are for Linux"
+    for name in ("apt-get", "dpkg"):
+        if shutil.which(name) is None:
+            return f"no {name}: its packages are Debian's"
+    return None if KEYRING.exists() else f"no {KEYRING}: install the package debian-archive-keyring"
+
+
 def installed(folder: Path) -> Path:
     """The folder that the packages are unpacked in; downloads them if that was never done.
 
     Raises:
         CannotBeHad: this machine has not what it takes, or the download failed.
     """
-    if not sys.platform.startswith("linux"):
-        raise CannotBeHad("its packages are for Linux")
-    for name in ("apt-get", "dpkg"):
-        if shutil.which(name) is None:
-            raise CannotBeHad(f"no {name}: its packages are Debian's")
-    if not KEYRING.exists():
-        raise CannotBeHad(f"no {KEYRING}: install the package debian-archive-keyring")
+    if (reason := missing()) is not None:
+        raise CannotBeHad(reason)
     root = folder / "root"
     try:
         folder.mkdir(parents=True, exist_ok=True)

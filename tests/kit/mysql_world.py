@@ -54,15 +54,21 @@ def mysql_world() -> MySqlWorld:
 
 @cache
 def _made(server: MySql) -> MySqlWorld:
+    return make_mysql_world(server)
+
+
+def make_mysql_world(server: MySql, *, rows: int = ROWS, tls_ca: str = "") -> MySqlWorld:
+    """Fill a server and provision it."""
     where = "\n".join(
         [
             f'socket = "{server.socket}"\nport = {server.port}\nschema = "core"\nprefix = "corral"',
             f'credentials = {{ folder = "{server.folder}/secrets" }}\nadmin = {{ user = "root" }}',
+            *([f'tls_ca = "{tls_ca}"'] if tls_ca else []),
         ]
     )
     config = parse_sql_config(sample_config(Dialect.MYSQL, where, tenants=2).encode(), "sql.toml")
     with contextlib.closing(server.admin()) as connection:
-        load_server(connection, "core", make_sample(ROWS, tenants=2, seed=7))
+        load_server(connection, "core", make_sample(rows, tenants=2, seed=7))
     world = MySqlWorld(server, config)
     assert world.provision() == []
     return world

@@ -1,7 +1,5 @@
 """TLS to a server with a certificate of a private CA: used where it is configured, refused where it does not fit."""
 
-import datetime as dt
-import ipaddress
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,10 +7,6 @@ from pathlib import Path
 
 import attrs
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from actors.sql_configuration import parse_sql_config
 from sqlassist.administration import ServerUnavailable, open_connection
@@ -24,6 +18,7 @@ from sqlassist.execute.server import open_server_backend
 from sqlassist.result import ResultSet
 from sqlassist.sample import make_sample, sample_config
 from sqlassist.sample_load import load_server
+from tests.kit.certificates import write_certificates
 from tests.kit.mariadb import mariadb_marks, open_mariadb
 from tests.kit.sql_world import ALPHA, provision, unguarded, world_settings
 
@@ -32,39 +27,11 @@ pytestmark = mariadb_marks
 _CIPHER = "SELECT variable_value FROM information_schema.session_status WHERE variable_name = 'Ssl_cipher'"
 
 
-def _certificate(
-    name: str, issuer: "tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None"
-) -> "tuple[x509.Certificate, ec.EllipticCurvePrivateKey]":
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = dt.datetime.now(dt.UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject if issuer is None else issuer[0].subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=2))
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-    )
-    return builder.sign(key if issuer is None else issuer[1], hashes.SHA256()), key
-
-
 @pytest.fixture(scope="module")
 def certificates() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="corral-tls-"))  # the server's own user must be able to read it
     folder.chmod(0o755)
-    authority = _certificate("test authority", None)
-    for name, (certificate, key) in {
-        "ca": authority,
-        "server": _certificate("server", authority),
-        "other": _certificate("another authority", None),
-    }.items():
-        (folder / f"{name}.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        (folder / f"{name}.key").write_bytes(key.private_bytes(*form))
+    write_certificates(folder)
     yield folder
     shutil.rmtree(folder)
 
