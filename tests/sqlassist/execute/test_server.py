@@ -92,6 +92,19 @@ async def test_what_is_no_query_is_refused_and_leaves_no_setting_behind(world: S
     assert after.rows == ((10.0, None),)
 
 
+async def test_no_warning_of_the_server_reaches_a_log(world: SqlWorld, caplog: pytest.LogCaptureFixture) -> None:
+    account = "corral_explainer"  # its rows are read whole
+    plan = session_plan(world.source, "game", account, None, "SET SESSION autocommit=1")
+    async with trio_asyncio.open_loop():
+        session = await open_session(plan)
+        await session.rows("SELECT nickname + 0 FROM core.players LIMIT 3")
+        warnings = await session.rows("SHOW WARNINGS")
+        session.close()
+
+    assert any("Truncated" in row["Message"] for row in warnings)
+    assert [r.getMessage() for r in caplog.records if r.name.startswith("asyncmy")] == []
+
+
 async def test_rows_are_capped(world: SqlWorld) -> None:
     config = world.limited(max_rows=7, **OFF)
     async with open_server_backend(config, "game") as backend:
