@@ -372,7 +372,7 @@ async def test_screencap_that_fails_is_no_frame(
         genuine_adb(adb_binary, tmp_path) as adb,
         open_adb_device(adb.server.client, phone.address) as device,
     ):
-        monkeypatch.setattr("actors.devices.adb.capture.RAW_COMMAND", "screencap /no/such/place")
+        monkeypatch.setattr("actors.devices.adb.capture.RAW_COMMAND", "screencap one two")
         with pytest.raises(CaptureFailed, match="exited with 1"):
             await device.capture()
         monkeypatch.setattr("actors.devices.adb.capture.RAW_COMMAND", "true")
