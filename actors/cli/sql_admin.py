@@ -29,6 +29,7 @@ from sqlassist.config import SqlConfig
 from sqlassist.credentials import CredentialError
 from sqlassist.provision import Provisioning, ServerState, script_for
 from sqlassist.rollup import RollupFailed, refresh_rollups
+from sqlassist.rollup_files import refresh_rollup_files
 from sqlassist.sample import make_sample, sample_config
 from sqlassist.sample_load import load_duckdb, load_server
 from sqlassist.verify import Tried, attempts_for
@@ -245,5 +246,9 @@ def refresh(config_file: Path, only: str | None) -> None:
     with _errors_told():
         config = load_sql_config(config_file)
         for name in _servers(config, only):
-            for one in refresh_rollups(config, name):
-                click.echo(f"{name}.{one.rollup}: {one.days} days, up to number {one.watermark}, {one.seconds:.2f} s")
+            in_files = bool(config.sources[name].rollup_folder)
+            for one in (refresh_rollup_files if in_files else refresh_rollups)(config, name):
+                whose = f" of {one.tenant}" if one.tenant else ""
+                click.echo(
+                    f"{name}.{one.rollup}{whose}: {one.days} days, up to number {one.watermark}, {one.seconds:.2f} s"
+                )
