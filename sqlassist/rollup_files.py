@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from sqlassist.administration import open_connection
 from sqlassist.catalog import ColumnType
 from sqlassist.config import RollupConfig, SqlConfig, rollup_source
 from sqlassist.credentials import password_for
-from sqlassist.naming import account_name, qualified, quoted, schema_name, text_literal
+from sqlassist.naming import account_name, qualified, quoted, schema_name, service_account, text_literal
 from sqlassist.rollup import Refreshed, RollupFailed, measure_expression
 from sqlassist.views import view_statement
 
@@ -58,12 +58,15 @@ def _refresh_file(config: SqlConfig, source: str, tenant: TenantId) -> list[Refr
     path, fresh = folder / f"{tenant}.duckdb", folder / f"{tenant}.duckdb.new"
     names = config.catalog(rollup_source(source), tenant).table_names()
     account = account_name(config, source, tenant)
+    views = {}
     try:
         with _locked(folder / f"{tenant}.lock"):
             for left_over in (fresh, fresh.with_name(f"{fresh.name}.wal")):
                 left_over.unlink(missing_ok=True)
             if path.exists():
                 shutil.copyfile(path, fresh)
+            if owner.explainer:
+                views = _views_as_they_are(config, source, tenant)
             with (
                 open_connection(owner, account, password_for(owner.credentials, account)) as connection,
                 contextlib.closing(duckdb.connect(str(fresh))) as file,
@@ -72,7 +75,7 @@ def _refresh_file(config: SqlConfig, source: str, tenant: TenantId) -> list[Refr
                 fresh.chmod(0o600)
                 _prepare(cursor, owner.time_zone)
                 _drop_others(file, names)
-                done = [_Refresh(config, source, tenant, name).run(cursor, file) for name in names]
+                done = [_Refresh(config, source, tenant, name, views).run(cursor, file) for name in names]
                 cursor.execute("COMMIT")
                 file.execute("CHECKPOINT")
             _put_in_place(fresh, path)
@@ -90,6 +93,23 @@ def _refresh_file(config: SqlConfig, source: str, tenant: TenantId) -> list[Refr
             seconds=round(one.seconds, 3),
         )
     return done
+
+
+def _views_as_they_are(config: SqlConfig, source: str, tenant: TenantId) -> dict[str, str]:
+    """The server's text of each of the tenant's views, which the explainer alone may see.
+
+    A view that `provision` has not changed yet gives rows of the old filter; when it is changed, they are made anew.
+    """
+    owner, account = config.sources[source], service_account(config, source, "explainer")
+    with (
+        open_connection(owner, account, password_for(owner.credentials, account)) as connection,
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(
+            "SELECT TABLE_NAME, VIEW_DEFINITION FROM information_schema.VIEWS"
+            f" WHERE TABLE_SCHEMA = {text_literal(schema_name(config, source, tenant))}"
+        )
+        return {str(name): str(definition) for name, definition in cursor.fetchall()}
 
 
 @contextlib.contextmanager
@@ -134,7 +154,7 @@ def _drop_others(file: duckdb.DuckDBPyConnection, names: Sequence[str]) -> None:
 class _Refresh:
     """One rollup of one tenant."""
 
-    def __init__(self, config: SqlConfig, source: str, tenant: TenantId, name: str) -> None:
+    def __init__(self, config: SqlConfig, source: str, tenant: TenantId, name: str, views: Mapping[str, str]) -> None:
         owner = config.sources[source]
         self.name, self.tenant = name, tenant
         seen = config.catalog(rollup_source(source), tenant).table(name)
@@ -155,6 +175,7 @@ class _Refresh:
             owner.socket,
             owner.time_zone,
             view_statement(config, source, tenant, self.rollup.table),
+            views.get(self.rollup.table, ""),
             self.rollup.sequence,
             self.rollup.moment,
             list(self.rollup.dimensions),

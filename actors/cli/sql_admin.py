@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.cli.scenarios import EXIT_WRONG, print_problems
-from actors.configuration import ScenarioError
+from actors.configuration import Problem, ScenarioError
 from actors.sql_configuration import load_sql_config
 from runtime.secret import SecretMissing
 from sqlassist.administration import (
@@ -56,6 +56,23 @@ def _errors_told() -> Iterator[None]:
         sys.exit(EXIT_INFRASTRUCTURE)
 
 
+def _load(config_file: Path) -> SqlConfig:
+    """The configuration, with every folder that a refresh must write to; the executor only reads there."""
+    config = load_sql_config(config_file)
+    problems = [
+        Problem(
+            f"the folder {source.rollup_folder!r} is not writable: give this user the right, or name another",
+            f"$.sources.{name}.rollup_folder",
+            str(config_file),
+        )
+        for name, source in config.sources.items()
+        if source.rollup_folder and not os.access(source.rollup_folder, os.W_OK | os.X_OK)
+    ]
+    if problems:
+        raise ScenarioError(problems)
+    return config
+
+
 def _servers(config: SqlConfig, only: str | None) -> list[str]:
     servers = [name for name, source in config.sources.items() if source.dialect is not Dialect.DUCKDB]
     if only is not None and only not in servers:
@@ -85,7 +102,7 @@ def provision(
     """
     refusals = 0
     with _errors_told():
-        config = load_sql_config(config_file)
+        config = _load(config_file)
         scripts: list[str] = []
         undos: list[str] = []
         for name in _servers(config, only):
@@ -244,7 +261,7 @@ def refresh(config_file: Path, only: str | None) -> None:
     Exit code: 0 done, 2 CONFIG or a password file is wrong, 3 a server failed.
     """
     with _errors_told():
-        config = load_sql_config(config_file)
+        config = _load(config_file)
         for name in _servers(config, only):
             in_files = bool(config.sources[name].rollup_folder)
             for one in (refresh_rollup_files if in_files else refresh_rollups)(config, name):

@@ -1,6 +1,9 @@
 """Without writes, rollups are files: each tenant's own rows and no others, whole at every moment, kept up to date."""
 
 import contextlib
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import attrs
@@ -32,6 +35,16 @@ ROLLED = f"SELECT {_WIDE}, payments, revenue, largest FROM daily_payments ORDER 
 TOTAL = "SELECT SUM(payments) AS payments FROM daily_payments"
 
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from actors.sql_configuration import load_sql_config
+from sqlassist import rollup_files
+rollup_files._put_in_place = lambda fresh, path: os.kill(os.getpid(), signal.SIGKILL)
+rollup_files.refresh_rollup_files(load_sql_config(Path(sys.argv[1])), "game")
+"""
+
+
 @attrs.frozen
 class Kept:
     """A source without writes, and where its rollups are."""
@@ -53,6 +66,10 @@ class Kept:
             f" WHERE tenant_id = {number} GROUP BY {_WIDE} ORDER BY {_WIDE}"
         )
         return [tuple(_text(cell) for cell in row) for row in rows]
+
+    def next_number(self) -> int:
+        """One above every payment."""
+        return int(self.world.server.run("SELECT MAX(payment_id) + 1 FROM kept.payments")[0][0])
 
     def insert(self, number: int, day: str, tenant: int = 1) -> None:
         """One more payment."""
@@ -144,6 +161,18 @@ def test_other_keys_make_a_file_anew(kept: Kept) -> None:
     assert kept.stored() == kept.direct(2)
 
 
+def test_rows_of_a_view_that_was_provisioned_late_do_not_stay(kept: Kept) -> None:
+    swapped = parse_sql_config(kept.text.replace('keys = { tenant = ["1"] }', 'keys = { tenant = ["2"] }').encode(), "")
+    refresh_rollup_files(swapped, "game")  # the server's view has the old keys yet
+    assert kept.stored() == kept.direct(1)
+    provision(kept.world.server, swapped)
+    try:
+        refresh_rollup_files(swapped, "game")
+    finally:
+        provision(kept.world.server, kept.config)
+    assert kept.stored() == kept.direct(2)
+
+
 def test_what_is_hidden_is_not_in_the_file(kept: Kept) -> None:
     refresh_rollup_files(kept.config, "game")
     text = kept.text.replace(
@@ -185,7 +214,7 @@ async def test_a_crash_before_the_rename_leaves_the_old_file_and_the_next_refres
 ) -> None:
     refresh_rollup_files(kept.config, "game")
     before = kept.stored()
-    kept.insert(70_000_000, "2026-03-03")
+    kept.insert(kept.next_number(), "2026-03-03")
 
     def lost(fresh: Path, path: Path) -> None:
         assert fresh.exists()
@@ -209,7 +238,7 @@ async def test_readers_get_the_new_file_and_running_queries_finish_on_the_old(ke
     refresh_rollup_files(kept.config, "game")
     async with open_embedded_backend(kept.config, "game_rollups") as backend:
         before = await _total(backend, kept)
-        kept.insert(80_000_000, "2026-03-03")
+        kept.insert(kept.next_number(), "2026-03-03")
         counts: list[int] = []
 
         async def ask() -> None:
@@ -223,6 +252,20 @@ async def test_readers_get_the_new_file_and_running_queries_finish_on_the_old(ke
         assert set(counts) <= {before, before + 1}
         assert await _total(backend, kept) == before + 1
         assert backend.statistics().connections == 1
+
+
+def test_a_refresh_that_is_killed_before_the_rename_loses_nothing(kept: Kept, tmp_path: Path) -> None:
+    refresh_rollup_files(kept.config, "game")
+    before = kept.stored()
+    kept.insert(kept.next_number(), "2026-03-04")
+    file = tmp_path / "sql.toml"
+    file.write_text(kept.text)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(file)], check=False, cwd=Path(__file__).parents[2])
+    assert killed.returncode == -signal.SIGKILL
+    assert (kept.folder / "tenant1.duckdb.new").exists()
+    assert kept.stored() == before
+    refresh_rollup_files(kept.config, "game")
+    assert kept.stored() == kept.direct() != before
 
 
 def test_the_command_says_whose_file_it_refreshed(kept: Kept, tmp_path: Path) -> None:
@@ -240,9 +283,10 @@ def test_a_folder_that_is_missing_or_not_writable_is_told_in_a_line(
     file.write_text(kept.text)
     with monkeypatch.context() as patched:
         patched.setattr("os.access", lambda *_: False)  # root may write anywhere
-        with pytest.raises(ScenarioError) as caught:
-            load_sql_config(file)
-    assert ["is not writable" in problem.message for problem in caught.value.problems] == [True]
+        result = CliRunner().invoke(refresh, [str(file)])
+    assert result.exit_code == 2
+    assert "is not writable: give this user the right" in result.output.replace("\n", " ")
+    assert not list(kept.folder.iterdir())
     file.write_text(kept.text.replace(str(kept.folder), str(tmp_path / "none")))
     with pytest.raises(ScenarioError) as caught:
         load_sql_config(file)
