@@ -137,6 +137,11 @@ class RollupConfig:
     overlap: int = attrs.field(default=10_000, metadata={"min": 0})
     """Sequence numbers that are read again at each refresh: transactions commit out of their numbers' order."""
 
+    def reads(self) -> set[str]:
+        """The columns of the table that it is made of."""
+        measured = (re.fullmatch(r"(?:sum|min|max)\((\w+)\)", measure) for measure in self.measures.values())
+        return {self.sequence, self.moment, *self.dimensions, *(found.group(1) for found in measured if found)}
+
 
 @attrs.frozen
 class SourceConfig:
@@ -165,7 +170,9 @@ class SourceConfig:
     watchdog: bool = True
     """False where the DBA refuses PROCESS and CONNECTION ADMIN: own threads are still killed."""
     writes: bool = True
-    """False where nothing may be written: this source then has no rollups; keep them in a DuckDB source."""
+    """False where nothing may be written: rollups then need `rollup_folder`, or there are none."""
+    rollup_folder: str = ""
+    """With `writes = false`: DuckDB files with the rollups, one a tenant. They are a source `<this source>_rollups`."""
     time_zone: str = attrs.field(default="+00:00", metadata={"pattern": r"[+-]\d\d:\d\d"})
     folder: str = ""
     """Of DuckDB files, one a tenant: `<tenant>.duckdb`."""
@@ -255,9 +262,49 @@ def filter_column_type(table: TableConfig) -> ColumnType:
     return table.columns.get(column, table.filter_type)
 
 
+def rollup_source(source: str) -> str:
+    """What the source is called that holds the rollups of a source without writes."""
+    return f"{source}_rollups"
+
+
+def with_rollup_sources(config: SqlConfig) -> SqlConfig:
+    """The configuration with a DuckDB source after each source whose rollups are kept in a folder.
+
+    Each has its owner's tenants and limits. The configuration must have no problems.
+    """
+    sources: dict[str, SourceConfig] = {}
+    for name, source in config.sources.items():
+        sources[name] = source
+        if _keeps_files(source):
+            sources[rollup_source(name)] = SourceConfig(
+                dialect=Dialect.DUCKDB,
+                tables={rollup: source.rollup_table(rollup) for rollup in source.rollups},
+                folder=source.rollup_folder,
+                duckdb=source.duckdb,
+                limits=source.limits,
+            )
+    tenants = {
+        name: attrs.evolve(
+            tenant,
+            sources=tuple(
+                one
+                for used in tenant.sources
+                for one in ((used, rollup_source(used)) if _keeps_files(config.sources[used]) else (used,))
+            ),
+        )
+        for name, tenant in config.tenants.items()
+    }
+    return SqlConfig(sources, tenants)
+
+
+def _keeps_files(source: SourceConfig) -> bool:
+    return bool(source.rollup_folder and source.rollups) and not source.writes
+
+
 def config_problems(config: SqlConfig) -> list[tuple[str, str]]:
     """(message, path) of everything that no single key shows."""
     found = [problem for name in config.sources for problem in _source_problems(config, name)]
+    found += [problem for name in config.sources for problem in _rollup_folder_problems(config, name)]
     accounts: dict[str, str] = {}
     for name, tenant in config.tenants.items():
         at = f"$.tenants.{name}"
@@ -277,10 +324,14 @@ def config_problems(config: SqlConfig) -> list[tuple[str, str]]:
         found += [
             (f"no table is called {entry.partition('.')[0]!r}, so hiding it hides nothing", f"{at}.hidden")
             for entry in tenant.hidden
-            if not any(entry.partition(".")[0] in source.readable_tables() for source in config.sources.values())
+            if not any(
+                entry.partition(".")[0] in source.readable_tables()
+                or (_keeps_files(source) and entry.partition(".")[0] in source.rollups)
+                for source in config.sources.values()
+            )
         ]
     if not found:
-        found += list(_catalog_problems(config))
+        found += list(_catalog_problems(with_rollup_sources(config)))
     return found
 
 
@@ -321,6 +372,38 @@ def _source_problems(config: SqlConfig, name: str) -> Iterator[tuple[str, str]]:
             table_name, _, column = end.partition(".")
             if table_name not in source.tables or column not in source.tables[table_name].columns:
                 yield f"there is no {end!r}: write table.column", f"{at}.joins"
+
+
+def _rollup_folder_problems(config: SqlConfig, name: str) -> Iterator[tuple[str, str]]:
+    source, at = config.sources[name], f"$.sources.{name}.rollup_folder"
+    if not source.rollup_folder:
+        return
+    if source.dialect is Dialect.DUCKDB or source.writes or not source.rollups:
+        yield "is for rollups of a server with writes = false: leave it out here", at
+        return
+    if rollup_source(name) in config.sources:
+        yield f"makes a source {rollup_source(name)!r}, which is there already: rename that one", at
+    if any(
+        source.rollup_folder in (other.rollup_folder, other.folder)
+        for key, other in config.sources.items()
+        if key != name
+    ):
+        yield "is another source's folder as well: give each its own", at
+    for tenant in config.tenants_of(name):
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", tenant):
+            yield f"tenant {tenant!r} cannot be the name of a file: use letters, digits and _ . -", at
+    for rollup_name, rollup in source.rollups.items():
+        table = source.tables.get(rollup.table)
+        if table is None:
+            continue
+        place = f"$.sources.{name}.rollups.{rollup_name}"
+        if rollup.sequence not in table.columns:
+            yield f"{rollup.sequence!r} must be a column of {rollup.table!r}: it is read through tenants' views", place
+        needed = {rollup.table, *(f"{rollup.table}.{column}" for column in rollup.reads())}
+        for tenant in config.tenants_of(name):
+            hidden = set(config.tenants[tenant].hidden)
+            if rollup_name not in hidden and needed & hidden:
+                yield f"tenant {tenant!r} does not see {min(needed & hidden)}: hide {rollup_name!r} from him too", place
 
 
 def _is_name(text: str) -> bool:

@@ -25,7 +25,7 @@ SPARE_CONNECTIONS = 4  # beside the pool: those that send KILL, and lost ones th
 WITHOUT_VIEWS = "without views: give every tenant a schema and an account of his own, or serve one tenant alone"
 WITHOUT_EXPLAINER = "set explainer = false: max_join_size and the time limits remain"
 WITHOUT_WATCHDOG = "set watchdog = false: a query is still killed by its own account at its deadline"
-WITHOUT_WRITES = "set writes = false: keep rollups in a DuckDB source"
+WITHOUT_WRITES = "set writes = false and rollup_folder: rollups are then kept in DuckDB files"
 
 
 @attrs.frozen(order=True)

@@ -32,6 +32,8 @@ class Refreshed:
     """Days that were aggregated anew."""
     watermark: int
     seconds: float
+    tenant: str = ""
+    """Whose file, where each tenant has one."""
 
 
 def refresh_rollups(config: SqlConfig, source: str) -> list[Refreshed]:
@@ -107,14 +109,15 @@ def _insert(
     assert isinstance(rule, Equality | Within)
     groups = [quoted(rule.column)] + [quoted(column) for column in rollup.dimensions if column != rule.column]
     columns = [*groups, quoted("day"), *(quoted(measure) for measure in rollup.measures)]
-    measures = [_expression(measure) for measure in rollup.measures.values()]
+    measures = [measure_expression(measure) for measure in rollup.measures.values()]
     return (
         f"INSERT INTO {target} ({', '.join(columns)}) SELECT {', '.join([*groups, moment, *measures])} FROM {base}"
         f" WHERE {condition} GROUP BY {', '.join([*groups, moment])}"
     )
 
 
-def _expression(measure: str) -> str:
+def measure_expression(measure: str) -> str:
+    """The SQL of a measure."""
     if measure == "count":
         return "COUNT(*)"
     found = re.fullmatch(r"(sum|min|max)\((\w+)\)", measure)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.cli.scenarios import EXIT_WRONG, print_problems
-from actors.configuration import ScenarioError
+from actors.configuration import Problem, ScenarioError
 from actors.sql_configuration import load_sql_config
 from runtime.secret import SecretMissing
 from sqlassist.administration import (
@@ -29,6 +29,7 @@ from sqlassist.config import SqlConfig
 from sqlassist.credentials import CredentialError
 from sqlassist.provision import Provisioning, ServerState, script_for
 from sqlassist.rollup import RollupFailed, refresh_rollups
+from sqlassist.rollup_files import refresh_rollup_files
 from sqlassist.sample import make_sample, sample_config
 from sqlassist.sample_load import load_duckdb, load_server
 from sqlassist.verify import Tried, attempts_for
@@ -53,6 +54,23 @@ def _errors_told() -> Iterator[None]:
     except (ServerUnavailable, ProvisioningFailed, RollupFailed) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_INFRASTRUCTURE)
+
+
+def _load(config_file: Path) -> SqlConfig:
+    """The configuration, with every folder that a refresh must write to; the executor only reads there."""
+    config = load_sql_config(config_file)
+    problems = [
+        Problem(
+            f"the folder {source.rollup_folder!r} is not writable: give this user the right, or name another",
+            f"$.sources.{name}.rollup_folder",
+            str(config_file),
+        )
+        for name, source in config.sources.items()
+        if source.rollup_folder and not os.access(source.rollup_folder, os.W_OK | os.X_OK)
+    ]
+    if problems:
+        raise ScenarioError(problems)
+    return config
 
 
 def _servers(config: SqlConfig, only: str | None) -> list[str]:
@@ -84,7 +102,7 @@ def provision(
     """
     refusals = 0
     with _errors_told():
-        config = load_sql_config(config_file)
+        config = _load(config_file)
         scripts: list[str] = []
         undos: list[str] = []
         for name in _servers(config, only):
@@ -243,7 +261,11 @@ def refresh(config_file: Path, only: str | None) -> None:
     Exit code: 0 done, 2 CONFIG or a password file is wrong, 3 a server failed.
     """
     with _errors_told():
-        config = load_sql_config(config_file)
+        config = _load(config_file)
         for name in _servers(config, only):
-            for one in refresh_rollups(config, name):
-                click.echo(f"{name}.{one.rollup}: {one.days} days, up to number {one.watermark}, {one.seconds:.2f} s")
+            in_files = bool(config.sources[name].rollup_folder)
+            for one in (refresh_rollup_files if in_files else refresh_rollups)(config, name):
+                whose = f" of {one.tenant}" if one.tenant else ""
+                click.echo(
+                    f"{name}.{one.rollup}{whose}: {one.days} days, up to number {one.watermark}, {one.seconds:.2f} s"
+                )

@@ -65,7 +65,7 @@ class EmbeddedBackend:
         self.name = name
         self._source = config.sources[name]
         self._databases: dict[TenantId, _Database] = {}
-        self._queries = self._refused = 0
+        self._queries = self._refused = self._killed = 0
 
     async def execute(self, tenant: TenantId, query: CheckedQuery) -> ResultSet | Refusal:
         """See `Backend.execute`."""
@@ -76,23 +76,8 @@ class EmbeddedBackend:
         if unbounded is not None:
             self._refused += 1
             return unbounded
-        database = self._database(tenant)
-        try:
-            database.places.acquire_nowait()
-        except trio.WouldBlock:
-            if database.waiting >= limits.waiting:
-                self._refused += 1
-                return OVERLOADED
-            database.waiting += 1
-            try:
-                await database.places.acquire()
-            finally:
-                database.waiting -= 1
-        try:
-            seconds = min(limits.deadline_seconds, limits.statement_seconds)
-            outcome = await database.run(query, limits=limits, seconds=seconds)
-        finally:
-            database.places.release()
+        database = await self._current(tenant)
+        outcome = OVERLOADED if database is None else await self._run(database, query)
         if isinstance(outcome, Refusal):
             self._refused += 1
             return outcome
@@ -106,7 +91,7 @@ class EmbeddedBackend:
         return BackendStatistics(
             queries=self._queries,
             refused=self._refused,
-            killed=sum(database.killed for database in databases),
+            killed=self._killed + sum(database.killed for database in databases),
             lost_kills=0,
             connections=len(self._databases),
             waiting=sum(database.waiting for database in databases),
@@ -117,9 +102,56 @@ class EmbeddedBackend:
         for database in self._databases.values():
             database.connection.close()
 
-    def _database(self, tenant: TenantId) -> "_Database":
+    async def _run(self, database: "_Database", query: CheckedQuery) -> "tuple[_Read, PlanNumbers | None] | Refusal":
+        limits = self._source.limits
+        try:
+            database.places.acquire_nowait()
+        except trio.WouldBlock:
+            if database.waiting >= limits.waiting:
+                database.leave()
+                return OVERLOADED
+            database.waiting += 1
+            try:
+                await database.places.acquire()
+            except BaseException:
+                database.leave()
+                raise
+            finally:
+                database.waiting -= 1
+        try:
+            seconds = min(limits.deadline_seconds, limits.statement_seconds)
+            return await database.run(query, limits=limits, seconds=seconds)
+        finally:
+            database.places.release()
+            database.leave()
+
+    async def _current(self, tenant: TenantId) -> "_Database | None":
+        """The tenant's file as it is now, entered; None where too many wait for it already.
+
+        DuckDB gives out what it has open under a path, whatever is there now. So a file that was replaced is closed
+        first, when its last query has ended.
+        """
+        path = Path(self._source.folder) / f"{tenant}.duckdb"
+        while (old := self._databases.get(tenant)) is not None and old.identity != _identity(path):
+            if old.users == 0:
+                old.connection.close()
+                self._killed += old.killed
+                del self._databases[tenant]
+            elif old.waiting >= self._source.limits.waiting:
+                return None
+            else:
+                old.waiting += 1
+                try:
+                    await old.idle.wait()
+                finally:
+                    old.waiting -= 1
+        database = self._database(tenant, path)
+        database.enter()
+        return database
+
+    def _database(self, tenant: TenantId, path: Path) -> "_Database":
         if tenant not in self._databases:
-            path = Path(self._source.folder) / f"{tenant}.duckdb"
+            identity = _identity(path)  # before it is opened: a file that comes in between is found by the next query
             bounds = self._source.duckdb
             settings = {
                 "enable_external_access": "false",
@@ -134,15 +166,31 @@ class EmbeddedBackend:
                 connection = duckdb.connect(str(path), read_only=True, config=dict(settings))
             except duckdb.Error as error:
                 raise DatabaseLost(f"{path.name} cannot be opened: {type(error).__name__}", source=self.name) from error
-            self._databases[tenant] = _Database(connection, self._source.limits.pool)
+            self._databases[tenant] = _Database(connection, self._source.limits.pool, identity)
         return self._databases[tenant]
 
 
 class _Database:
-    def __init__(self, connection: duckdb.DuckDBPyConnection, places: int) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, places: int, identity: tuple[int, int, int] | None
+    ) -> None:
         self.connection = connection
         self.places = trio.Semaphore(places)
-        self.waiting = self.killed = 0
+        self.identity = identity
+        self.waiting = self.killed = self.users = 0
+        self.idle = trio.Event()
+
+    def enter(self) -> None:
+        """One more query uses it."""
+        self.users += 1
+        if self.users == 1:
+            self.idle = trio.Event()
+
+    def leave(self) -> None:
+        """The query has ended."""
+        self.users -= 1
+        if self.users == 0:
+            self.idle.set()
 
     async def run(
         self, query: CheckedQuery, *, limits: SqlLimits, seconds: float
@@ -174,6 +222,14 @@ class _Database:
         if isinstance(got, duckdb.Error):
             return _refusal_for(got)
         return got
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 async def _interrupt(cursor: duckdb.DuckDBPyConnection, done: trio.Event) -> None:
