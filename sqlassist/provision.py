@@ -22,7 +22,7 @@ from sqlassist.naming import (
 from sqlassist.views import base_of, view_bases, view_statement
 
 SPARE_CONNECTIONS = 4  # beside the pool: those that send KILL, and lost ones that the server has not seen end yet
-WITHOUT_VIEWS = "without views: give every tenant a schema and an account of his own, or serve one tenant alone"
+WITHOUT_VIEWS = "views are needed: ask for CREATE VIEW on the schemas of this prefix; nothing here goes on without them"
 WITHOUT_EXPLAINER = "set explainer = false: max_join_size and the time limits remain"
 WITHOUT_WATCHDOG = "set watchdog = false: a query is still killed by its own account at its deadline"
 WITHOUT_WRITES = "set writes = false and rollup_folder: rollups are then kept in DuckDB files"
