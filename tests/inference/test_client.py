@@ -284,8 +284,8 @@ async def test_nothing_leaks_over_real_sockets_in_200_requests_of_all_kinds() ->
         assert engine.connections == 0
         nursery.cancel_scope.cancel()
     gc.collect()
-    assert trio.lowlevel.current_statistics().tasks_living == tasks_before
-    assert open_fds() == fds_before
+    assert trio.lowlevel.current_statistics().tasks_living <= tasks_before
+    assert open_fds() <= fds_before
 
 
 async def ask_whatever_comes(client: EngineClient, number: int) -> None:

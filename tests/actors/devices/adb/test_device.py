@@ -415,12 +415,13 @@ async def test_descriptors_and_tasks_stay_what_they_were(adb_binary: Path, tmp_p
         descriptors, tasks = open_descriptors(), trio.lowlevel.current_statistics().tasks_living
         for _ in range(50):
             await cycle()
-        with trio.move_on_after(5):  # the phone's own side of the last connection ends a moment later
-            while (open_descriptors(), trio.lowlevel.current_statistics().tasks_living) != (descriptors, tasks):
+        with trio.move_on_after(10):  # the phone's own side of the last connection ends a moment later
+            while open_descriptors() > descriptors or trio.lowlevel.current_statistics().tasks_living > tasks:
                 await trio.sleep(0.05)
 
-        assert open_descriptors() == descriptors
-        assert trio.lowlevel.current_statistics().tasks_living == tasks
+        # fewer, where the first connection's end had not come when they were counted
+        assert open_descriptors() <= descriptors
+        assert trio.lowlevel.current_statistics().tasks_living <= tasks
 
 
 @any_adb
