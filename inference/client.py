@@ -1,6 +1,7 @@
 """One engine over HTTP. Errors of httpcore and of the protocol become ours here, and nowhere else."""
 
 import json
+import ssl
 from typing import Any
 
 import attrs
@@ -79,10 +80,18 @@ class EngineClient:
         self._api_key = api_key
         self._image_urls = image_urls or ImageUrls()
         self._connections = Connections(
-            self.url, network=network, connect_seconds=config.connect_seconds, max_idle=config.max_in_flight
+            self.url,
+            network=network,
+            connect_seconds=config.connect_seconds,
+            max_idle=config.max_in_flight,
+            ssl_context=_ssl_context_for(config),
         )
         self._control = Connections(
-            self.url, network=network, connect_seconds=config.connect_seconds, max_idle=MAX_IDLE_CONTROL
+            self.url,
+            network=network,
+            connect_seconds=config.connect_seconds,
+            max_idle=MAX_IDLE_CONTROL,
+            ssl_context=_ssl_context_for(config),
         )
         self._absent: set[str] = set()  # probe paths that this engine answered with 404
         self._completed = self._failed = 0
@@ -337,3 +346,18 @@ class EngineClient:
 def _sum(rows: list[dict[str, Any]], name: str) -> float | None:
     numbers = [row[name] for row in rows if isinstance(row.get(name), int | float)]
     return float(sum(numbers)) if numbers else None
+
+
+def _ssl_context_for(config: EngineConfig) -> ssl.SSLContext | None:
+    """What an https engine's certificate is checked against; None: the system's authorities.
+
+    Raises:
+        EngineRefused: the file cannot be read, or holds no certificate.
+    """
+    if config.ca_file is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=config.ca_file)
+    except OSError as error:  # ssl.SSLError is one
+        reason = error.strerror or error
+        raise EngineRefused(f"ca_file {config.ca_file} cannot be used: {reason}", engine=config.id) from error

@@ -30,21 +30,55 @@ class LaunchKind(StrEnum):
     VLLM = "vllm"
     LLAMACPP = "llamacpp"
     COMMAND = "command"
-    """Any server. For this and the three above, `args` is the whole command line, and `url` says where it answers."""
+    """Any server. For this and llamacpp, `args` is the whole command line, and `url` says where it answers."""
 
 
 @attrs.frozen
 class LaunchConfig:
-    """An engine that we start and stop ourselves."""
+    """An engine that we start and stop ourselves.
+
+    With `model_path`, the command line is made of a bundled launch profile (`inference.launch_profile`) and `args` come
+    after its flags; without it, `args` is the whole command line and `url` says where the engine answers.
+    """
 
     kind: LaunchKind = LaunchKind.REHEARSAL
     args: tuple[str, ...] = ()
     environment: dict[str, str] = attrs.field(factory=dict)
-    """Added to our own environment."""
+    """Added to our own environment, and to the profile's."""
     start_seconds: float = 600.0
-    """Until it must be ready; loading weights takes minutes."""
+    """Until it must be ready, at each rung of its ladder; loading weights takes minutes."""
     stop_grace_seconds: float = 20.0
     """From SIGTERM to SIGKILL. SGLang's children need 10 to 40 s to leave, but hold nothing worth the wait."""
+    profile: str | None = None
+    """Name of a bundled launch profile, such as `sglang-5090`; None: the plain one of `kind`."""
+    model_path: str | None = None
+    """Directory of the weights, or the name that the engine fetches them by."""
+    executable: tuple[str, ...] = ()
+    """Starts the engine's server instead of the profile's command: `["/opt/sglang/bin/python", "-m", ...]`."""
+    prefix: tuple[str, ...] = ()
+    """Comes before everything, as `["docker", "run", "--rm", "--network=host", "{environment}", "IMAGE"]`.
+
+    Filled in: `{id}`, `{port}`, `{gpu}`, `{key_file}`; an element `{environment}` becomes `--env NAME` for every
+    variable.
+    """
+    cleanup: tuple[str, ...] = ()
+    """Run before each start and after each end, as `["docker", "rm", "--force", "corral-{id}"]`: a container outlives
+    the process that started it."""
+    numa_node: int | None = None
+    """Node that its CPUs and memory are taken from; None: wherever there is room."""
+    pair_gpu: int | None = None
+    """Second GPU, only for a context that one card cannot hold; it must be on the same PCIe switch (PIX)."""
+    context_length: int | None = None
+    """Longest prompt with its answer, in tokens; None: the model's own."""
+    vision_cache_mb: int | None = None
+    """Memory for embeddings of frames, as `corral plan` computes it (`SGLANG_VLM_CACHE_SIZE_MB`); None: the engine's."""
+    prove: bool = True
+    """A made engine answers one request with an image and a grammar before it counts as ready."""
+
+    @property
+    def is_made(self) -> bool:
+        """The command line is made of a launch profile."""
+        return self.kind is LaunchKind.REHEARSAL or self.model_path is not None
 
 
 @attrs.frozen
@@ -56,6 +90,10 @@ class EngineConfig:
     """`http://host:port`, without a path. Optional for an engine that says where it listens (rehearsal)."""
     launch: LaunchConfig | None = None
     """None: somebody else runs it."""
+    managed: bool = True
+    """False: somebody else runs it, whatever `launch` says; its `url`, key and `ca_file` are all that is used."""
+    ca_file: str | None = None
+    """PEM file of the authority that signed an https engine's certificate; None: the system's authorities."""
     model: str = "rehearsal"
     """Name that the engine serves the model under."""
     dialect: Dialect = Dialect.SGLANG
@@ -79,17 +117,25 @@ class EngineConfig:
     """A request that ran into its deadline speaks against the engine's health if no token came for so long."""
 
 
+def launch_of(config: EngineConfig) -> LaunchConfig | None:
+    """How we start the engine; None where somebody else runs it."""
+    return config.launch if config.managed else None
+
+
 def check_engine(config: EngineConfig) -> list[str]:
     """Everything that is wrong with an engine's configuration, as `key: what is wrong`."""
     problems = []
+    launch = launch_of(config)
     if not is_legal_id(config.id):
         problems.append(f"id: {config.id!r} must be made of letters, digits, dot, dash and underscore")
-    if config.url is None and (config.launch is None or config.launch.kind is not LaunchKind.REHEARSAL):
+    if config.url is None and (launch is None or not launch.is_made):
         problems.append("url: it is needed, as nothing else says where the engine answers")
     if config.url is not None:
         problems.extend(_check_url(config.url))
-    if config.launch is not None and config.launch.kind is not LaunchKind.REHEARSAL and not config.launch.args:
-        problems.append(f"launch.args: a {config.launch.kind} engine needs its whole command line")
+    if config.ca_file is not None and not (config.url or "").startswith("https:"):
+        problems.append("ca_file: it is for an https url")
+    if launch is not None:
+        problems.extend(_check_launch(config, launch))
     if config.gpu is not None and config.gpu < 0:
         problems.append(f"gpu: it must be 0 or more, not {config.gpu}")
     if config.max_in_flight < 1:
@@ -98,9 +144,31 @@ def check_engine(config: EngineConfig) -> list[str]:
         problems.append(f"max_waiting: it must be 0 or more, not {config.max_waiting}")
     seconds = [field.name for field in attrs.fields(EngineConfig) if field.name.endswith("_seconds")]
     problems.extend(f"{name}: it must be more than 0" for name in seconds if not getattr(config, name) > 0)
-    if config.launch is not None:
-        limits = {"start_seconds": config.launch.start_seconds, "stop_grace_seconds": config.launch.stop_grace_seconds}
-        problems.extend(f"launch.{name}: it must be more than 0" for name, value in limits.items() if not value > 0)
+    return problems
+
+
+def _check_launch(config: EngineConfig, launch: LaunchConfig) -> list[str]:
+    problems = []
+    if not launch.is_made and not launch.args:
+        problems.append(
+            f"launch.args: a {launch.kind} engine needs its whole command line, or launch.model_path to have it made"
+        )
+    seconds = ("start_seconds", "stop_grace_seconds")
+    problems += [f"launch.{name}: it must be more than 0" for name in seconds if not getattr(launch, name) > 0]
+    for name, least in (("numa_node", 0), ("pair_gpu", 0), ("context_length", 1), ("vision_cache_mb", 1)):
+        value = getattr(launch, name)
+        if value is not None and value < least:
+            problems.append(f"launch.{name}: it must be {least} or more, not {value}")
+    if launch.model_path is not None and launch.kind not in {LaunchKind.SGLANG, LaunchKind.VLLM}:
+        problems.append(f"launch.model_path: a {launch.kind} engine's command line is not made of it; give launch.args")
+    if launch.model_path is not None and launch.kind.value != config.dialect.value:
+        problems.append(f"dialect: a {launch.kind} engine speaks {launch.kind.value!r}, not {config.dialect.value!r}")
+    if launch.profile is not None and launch.model_path is None:
+        problems.append("launch.profile: it is used with launch.model_path only")
+    if launch.pair_gpu is not None and (config.gpu is None or config.gpu == launch.pair_gpu):
+        problems.append("launch.pair_gpu: it needs another GPU in 'gpu'")
+    if launch.model_path is not None and config.url is not None and urlsplit(config.url).hostname != "127.0.0.1":
+        problems.append("url: an engine that we start listens on 127.0.0.1 only")
     return problems
 
 

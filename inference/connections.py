@@ -5,6 +5,7 @@ that pool as new for ever (httpcore 1.0.9), and a fleet cancels often. Admission
 is not needed here.
 """
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
@@ -39,10 +40,17 @@ class Connections:
         network: stands in for TCP in tests.
         connect_seconds: bounds the time to connect, TLS included.
         max_idle: idle connections that are kept.
+        ssl_context: for https; None: the system's authorities.
     """
 
     def __init__(
-        self, url: str, *, network: httpcore.AsyncNetworkBackend | None, connect_seconds: float, max_idle: int
+        self,
+        url: str,
+        *,
+        network: httpcore.AsyncNetworkBackend | None,
+        connect_seconds: float,
+        max_idle: int,
+        ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         parts = urlsplit(url)
         scheme, host = parts.scheme.encode(), (parts.hostname or "").encode()
@@ -52,6 +60,7 @@ class Connections:
         self._network = cast("httpcore.AsyncNetworkBackend", httpcore.TrioBackend()) if network is None else network
         self._connect_seconds = connect_seconds
         self._max_idle = max_idle
+        self._ssl_context = ssl_context
         self._idle: list[httpcore.AsyncHTTPConnection] = []  # the last used one is at the end, and used first
         self._all: set[httpcore.AsyncHTTPConnection] = set()
         self._closed = False
@@ -108,7 +117,10 @@ class Connections:
                 return connection
             await self._discard(connection)
         connection = httpcore.AsyncHTTPConnection(
-            self._origin, keepalive_expiry=KEEPALIVE_SECONDS, network_backend=self._network
+            self._origin,
+            ssl_context=self._ssl_context,
+            keepalive_expiry=KEEPALIVE_SECONDS,
+            network_backend=self._network,
         )
         self._all.add(connection)
         return connection

@@ -27,7 +27,7 @@ from inference.slots import SlotsClosed
 from inference.wire import ImageUrls
 from runtime.ids import EngineId
 from runtime.nursery import open_bare_nursery
-from runtime.telemetry import bind, counter, emit, histogram, secret_from_environment
+from runtime.telemetry import Secret, bind, counter, emit, histogram, secret_from_environment
 
 MIN_RETRY_SECONDS = 0.05  # with less until the deadline no engine answers, and a late plan is worth nothing
 
@@ -70,24 +70,28 @@ class EnginePool:
 
     # Engines
 
-    def add_engine(self, config: EngineConfig, url: str | None = None) -> None:
+    def add_engine(self, config: EngineConfig, url: str | None = None, *, api_key: Secret | None = None) -> None:
         """Register an engine; one of the same id is replaced, and its homed episodes stay homed.
 
         Args:
             config: of the engine.
             url: where a launched engine answers; by default `config.url`.
+            api_key: of a launched engine; by default what `config.api_key_env` names.
 
         Raises:
+            EngineRefused: its `ca_file` cannot be used.
             SecretMissing: `api_key_env` names a variable that is not set.
             ValueError: there is no URL.
         """
         url = url or config.url
         if url is None:
             raise ValueError(f"engine {config.id} has no url, and none was given")
+        if api_key is None and config.api_key_env is not None:
+            api_key = secret_from_environment(config.api_key_env)
         client = EngineClient(
             config,
             url,
-            api_key=None if config.api_key_env is None else secret_from_environment(config.api_key_env),
+            api_key=api_key,
             image_urls=self._image_urls,
             network=self._network(),
         )
