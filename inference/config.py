@@ -1,11 +1,12 @@
 """What an operator says about an engine."""
 
+import math
 from enum import StrEnum
 from urllib.parse import urlsplit
 
 import attrs
 
-from runtime.ids import EngineId, is_legal_id
+from runtime.ids import EngineId, TenantId, is_legal_id
 
 
 class Dialect(StrEnum):
@@ -19,6 +20,15 @@ class Dialect(StrEnum):
     """`grammar` (GBNF) or `json_schema`."""
     OPENAI = "openai"
     """Nothing but `response_format`."""
+
+
+class Concurrency(StrEnum):
+    """How many requests are kept at an engine at a time."""
+
+    FIXED = "fixed"
+    """`max_in_flight`, less only while its KV memory is nearly full."""
+    KNEE = "knee"
+    """As many as make a token take 1.25 times as long as alone (`inference.knee`); `max_in_flight` is the bound."""
 
 
 class LaunchKind(StrEnum):
@@ -105,6 +115,16 @@ class EngineConfig:
     """Requests at the engine at a time; more wait in front of it."""
     max_waiting: int = 64
     """Requests that may wait in front of it; more are refused as `Overloaded`."""
+    concurrency: Concurrency = Concurrency.FIXED
+    weight: float = 1.0
+    """Share of episodes relative to the other engines."""
+    cold_prefills: int = 4
+    """Prompts of episodes that are new at the engine, computed at a time; warm ones pass them. Without it the survivors
+    of a lost engine would be run over by its episodes."""
+    chunk_tokens: int = 4096
+    """The engine's chunk of prefill. Of prompts that need more than one, one at a time is sent."""
+    session_cache: bool = False
+    """The engine runs with SGLang's --enable-session-radix-cache: requests name their episode, and its end is told."""
     connect_seconds: float = 2.0
     total_seconds: float = 120.0
     """No request lasts longer, whatever its caller's deadline."""
@@ -120,6 +140,35 @@ class EngineConfig:
 def launch_of(config: EngineConfig) -> LaunchConfig | None:
     """How we start the engine; None where somebody else runs it."""
     return config.launch if config.managed else None
+
+
+@attrs.frozen
+class TenantConfig:
+    """What one tenant may use of the engines: `[tenants.ID]`."""
+
+    weight: float = 1.0
+    """Share of an engine's tokens relative to other tenants that want it too."""
+    input_tokens_per_minute: int | None = None
+    """Prompt tokens that no cache had; None: no limit."""
+    output_tokens_per_minute: int | None = None
+    adapter: str | None = None
+    """LoRA adapter that answers the tenant; the engine must have loaded it under this name."""
+
+
+def check_tenant(tenant: TenantId, config: TenantConfig) -> list[str]:
+    """Everything that is wrong with a tenant's configuration, as `key: what is wrong`."""
+    problems = []
+    if not is_legal_id(tenant):
+        problems.append(f"{tenant!r} must be made of letters, digits, dot, dash and underscore")
+    if not 0 < config.weight < math.inf:
+        problems.append(f"weight: it must be more than 0, not {config.weight:g}")
+    for name in ("input_tokens_per_minute", "output_tokens_per_minute"):
+        limit = getattr(config, name)
+        if limit is not None and limit < 1:
+            problems.append(f"{name}: it must be 1 or more, not {limit}")
+    if config.adapter is not None and not config.adapter.strip():
+        problems.append("adapter: it must not be empty; leave it out for the base model")
+    return problems
 
 
 def check_engine(config: EngineConfig) -> list[str]:
@@ -140,6 +189,15 @@ def check_engine(config: EngineConfig) -> list[str]:
         problems.append(f"gpu: it must be 0 or more, not {config.gpu}")
     if config.max_in_flight < 1:
         problems.append(f"max_in_flight: it must be 1 or more, not {config.max_in_flight}")
+    if not 0 < config.weight < math.inf:
+        problems.append(f"weight: it must be more than 0, not {config.weight:g}")
+    problems.extend(
+        f"{name}: it must be 1 or more, not {getattr(config, name)}"
+        for name in ("cold_prefills", "chunk_tokens")
+        if getattr(config, name) < 1
+    )
+    if config.session_cache and config.dialect is not Dialect.SGLANG:
+        problems.append(f"session_cache: only the sglang dialect has it, not {config.dialect}")
     if config.max_waiting < 0:
         problems.append(f"max_waiting: it must be 0 or more, not {config.max_waiting}")
     seconds = [field.name for field in attrs.fields(EngineConfig) if field.name.endswith("_seconds")]

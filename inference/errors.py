@@ -41,3 +41,19 @@ class EngineGarbled(EngineError):
 
 class Overloaded(EngineError):
     """A queue is full: ours in front of the engine, or the engine's own. Ask less, or later."""
+
+
+class TenantLimited(Overloaded):
+    """The tenant has used up its tokens per minute. Nothing was sent.
+
+    Attributes:
+        retry_after_seconds: when the next request may pass.
+    """
+
+    def __init__(self, message: str, *, retry_after_seconds: float) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class LoadUnbelievable(EngineGarbled):
+    """The engine lives, but what it says of its load cannot be: it is not used, and counted."""

@@ -17,6 +17,7 @@ from inference.errors import (
     EngineRefused,
     EngineTooSlow,
     Overloaded,
+    TenantLimited,
 )
 
 FAILURES_TO_OPEN = 3  # one failure may be a race with a closing connection, two a restart
@@ -153,6 +154,8 @@ def label_for(error: EngineError) -> str:
             return "refused"
         case EngineGarbled():
             return "garbled"
+        case TenantLimited():
+            return "tenant_limited"
         case Overloaded():
             return "overloaded"
     return "failed"
