@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from actors.configuration import Problem, ScenarioError, line_of, read_toml, register_tagged_union, structured
-from sqlassist.config import FILTER_KINDS, Filter, SqlConfig, config_problems, with_rollup_sources
+from sqlassist.config import FILTER_KINDS, Filter, SqlConfig, with_rollup_sources
+from sqlassist.config_checks import config_problems
 
 register_tagged_union(Filter, FILTER_KINDS)
 

@@ -20,6 +20,7 @@ from sqlassist.verify import Attempt, Tried, judge
 CONNECT_SECONDS = 10
 READ_SECONDS = 600
 ACCESS_DENIED = (1044, 1045, 1142, 1227, 1370)
+NOT_THERE = (1049, 1146)  # a schema, a table
 _NO_LOGIN = "definer"
 
 Connection = pymysql.connections.Connection
@@ -133,18 +134,19 @@ def read_state(connection: "Connection[Any]", prefix: str, account_host: str) ->
         views = frozenset((str(row[0]), str(row[1])) for row in cursor.fetchall())
         grants: set[Grant] = set()
         for table, place in (
-            ("user_privileges", "'', ''"),
-            ("schema_privileges", "table_schema, ''"),
-            ("table_privileges", "table_schema, table_name"),
+            ("user_privileges", "'', '', ''"),
+            ("schema_privileges", "table_schema, '', ''"),
+            ("table_privileges", "table_schema, table_name, ''"),
+            ("column_privileges", "table_schema, table_name, column_name"),
         ):
             cursor.execute(
                 f"SELECT grantee, privilege_type, {place} FROM information_schema.{table}"
                 " WHERE privilege_type <> 'USAGE'"
             )
-            for grantee, privilege, schema, name in cursor.fetchall():
+            for grantee, privilege, schema, name, column in cursor.fetchall():
                 user, _, host = str(grantee).partition("@")
                 if user.strip("'") in accounts and host.strip("'") == account_host:
-                    grants.add(Grant(user.strip("'"), str(privilege), str(schema), str(name)))
+                    grants.add(Grant(user.strip("'"), str(privilege), str(schema), str(name), str(column)))
     return ServerState(accounts, schemas, views, frozenset(grants))
 
 
@@ -152,7 +154,7 @@ def apply_steps(connection: "Connection[Any]", steps: tuple[Step, ...]) -> list[
     """Run a plan in order.
 
     Returns:
-        The steps that were not allowed and that have a declared way on.
+        The steps that were not allowed, or that stood on one that was not, and that have a declared way on.
 
     Raises:
         ProvisioningFailed: any other step failed. What ran before it stays; running the plan again goes on.
@@ -164,7 +166,8 @@ def apply_steps(connection: "Connection[Any]", steps: tuple[Step, ...]) -> list[
                 cursor.execute(step.sql)
             except pymysql.err.MySQLError as error:
                 code = int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
-                if code in ACCESS_DENIED and step.if_refused:
+                is_refused = code in ACCESS_DENIED or (code in NOT_THERE and bool(refused))
+                if is_refused and step.if_refused:
                     refused.append(Refused(step, code))
                     continue
                 raise ProvisioningFailed(f"{step.what}: {redact(str(error))}: {redact(step.sql)}") from error

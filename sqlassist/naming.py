@@ -13,7 +13,9 @@ def account_name(config: SqlConfig, source: str, tenant: TenantId) -> str:
 
 
 def schema_name(config: SqlConfig, source: str, tenant: TenantId) -> str:
-    """The schema with a tenant's views; it is called like his account."""
+    """Where a tenant's queries run: the schema of his views, called like his account; without views his own one."""
+    if not config.sources[source].views:
+        return config.own_schema(source, tenant)
     return account_name(config, source, tenant)
 
 

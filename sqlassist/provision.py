@@ -8,6 +8,7 @@ from functools import cached_property
 
 import attrs
 
+from runtime.ids import TenantId
 from sqlassist.catalog import ColumnType, Dialect
 from sqlassist.config import Equality, SqlConfig, Within
 from sqlassist.naming import (
@@ -22,7 +23,7 @@ from sqlassist.naming import (
 from sqlassist.views import base_of, view_bases, view_statement
 
 SPARE_CONNECTIONS = 4  # beside the pool: those that send KILL, and lost ones that the server has not seen end yet
-WITHOUT_VIEWS = "views are needed: ask for CREATE VIEW on the schemas of this prefix; nothing here goes on without them"
+WITHOUT_VIEWS = "set views = false: a schema for each tenant (tenants.<id>.schemas), or a single tenant"
 WITHOUT_EXPLAINER = "set explainer = false: max_join_size and the time limits remain"
 WITHOUT_WATCHDOG = "set watchdog = false: a query is still killed by its own account at its deadline"
 WITHOUT_WRITES = "set writes = false and rollup_folder: rollups are then kept in DuckDB files"
@@ -30,15 +31,20 @@ WITHOUT_WRITES = "set writes = false and rollup_folder: rollups are then kept in
 
 @attrs.frozen(order=True)
 class Grant:
-    """One privilege of one account. An empty schema is the whole server; an empty table is the whole schema."""
+    """One privilege of one account: on the whole server, on a schema, on a table, or on a column of it."""
 
     account: str
     privilege: str
     schema: str = ""
     table: str = ""
+    column: str = ""
+
+    def kind(self) -> str:
+        """What stands before ON."""
+        return f"{self.privilege} ({quoted(self.column)})" if self.column else self.privilege
 
     def target(self) -> str:
-        """What GRANT calls it."""
+        """What stands behind ON."""
         if not self.schema:
             return "*.*"
         return qualified(self.schema, self.table) if self.table else f"{quoted(self.schema)}.*"
@@ -91,7 +97,7 @@ class Provisioning:
         """Account → role: `tenant`, `definer`, `explainer`, `watchdog`, `rollup`."""
         config, source = self.config, self.source
         owner = config.sources[source]
-        made = {service_account(config, source, "definer"): "definer"}
+        made = {service_account(config, source, "definer"): "definer"} if owner.views else {}
         made |= {account_name(config, source, tenant): "tenant" for tenant in config.tenants_of(source)}
         if owner.explainer:
             made[service_account(config, source, "explainer")] = "explainer"
@@ -109,6 +115,9 @@ class Provisioning:
         owner = config.sources[source]
         for tenant in config.tenants_of(source):
             schema = schema_name(config, source, tenant)
+            if not owner.views:
+                made |= set(self._column_grants(tenant, schema))
+                continue
             for table in config.catalog(source, tenant).table_names():
                 made.add(Grant(account_name(config, source, tenant), "SELECT", schema, table))
                 bases = view_bases(config, source, table)
@@ -123,6 +132,16 @@ class Provisioning:
             made |= set(self._rollup_grants())
         return frozenset(made)
 
+    def _column_grants(self, tenant: TenantId, schema: str) -> Iterator[Grant]:
+        """Without views: what the tenant may read of his own schema, column by column; the explainer too."""
+        config, source = self.config, self.source
+        accounts = [account_name(config, source, tenant)]
+        if config.sources[source].explainer:
+            accounts.append(service_account(config, source, "explainer"))
+        for table in config.catalog(source, tenant).tables:
+            for column in table.columns:
+                yield from (Grant(account, "SELECT", schema, table.name, column.name) for account in accounts)
+
     def _rollup_grants(self) -> Iterator[Grant]:
         config, source = self.config, self.source
         account, schema = service_account(config, source, "rollup"), rollup_schema(config, source)
@@ -133,6 +152,9 @@ class Provisioning:
 
     @cached_property
     def _tenant_schemas(self) -> tuple[str, ...]:
+        """Those that are ours: without views there are none, as a tenant's own schema is never made or dropped."""
+        if not self.config.sources[self.source].views:
+            return ()
         return tuple(schema_name(self.config, self.source, t) for t in self.config.tenants_of(self.source))
 
     def _rollup_schemas(self) -> tuple[str, ...]:
@@ -149,7 +171,7 @@ class Provisioning:
         for grant in sorted(state.grants - grants):
             if grant.account in accounts:
                 yield Step(
-                    f"REVOKE {grant.privilege} ON {grant.target()} FROM {self._user(grant.account)}",
+                    f"REVOKE {grant.kind()} ON {grant.target()} FROM {self._user(grant.account)}",
                     f"{grant.account} must not have this",
                 )
         wanted = self._views()
@@ -161,6 +183,8 @@ class Provisioning:
                 yield Step(f"DROP VIEW {qualified(schema, view)}", f"{view} is not in the catalog any more")
 
     def _views(self) -> set[tuple[str, str]]:
+        if not self.config.sources[self.source].views:
+            return set()
         return {
             (schema_name(self.config, self.source, tenant), table)
             for tenant in self.config.tenants_of(self.source)
@@ -185,7 +209,7 @@ class Provisioning:
         for grant in sorted(self.grants() - state.grants):
             if grant.account == definer:
                 yield self._grant(grant, "definer")
-        for tenant in config.tenants_of(source):
+        for tenant in config.tenants_of(source) if config.sources[source].views else ():
             for table in config.catalog(source, tenant).table_names():
                 yield Step(view_statement(config, source, tenant, table), f"{table} as {tenant} sees it", WITHOUT_VIEWS)
 
@@ -225,8 +249,9 @@ class Provisioning:
                 yield self._grant(grant, roles[grant.account])
 
     def _grant(self, grant: Grant, role: str) -> Step:
-        sql = f"GRANT {grant.privilege} ON {grant.target()} TO {self._user(grant.account)}"
-        return Step(sql, f"the {role} may", _way_on(role))
+        sql = f"GRANT {grant.kind()} ON {grant.target()} TO {self._user(grant.account)}"
+        way_on = WITHOUT_VIEWS if role == "tenant" and self.config.sources[self.source].views else _way_on(role)
+        return Step(sql, f"the {role} may", way_on)
 
 
 def _way_on(role: str) -> str:

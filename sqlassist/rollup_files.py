@@ -65,7 +65,7 @@ def _refresh_file(config: SqlConfig, source: str, tenant: TenantId) -> list[Refr
                 left_over.unlink(missing_ok=True)
             if path.exists():
                 shutil.copyfile(path, fresh)
-            if owner.explainer:
+            if owner.explainer and owner.views:
                 views = _views_as_they_are(config, source, tenant)
             with (
                 open_connection(owner, account, password_for(owner.credentials, account)) as connection,
@@ -174,7 +174,7 @@ class _Refresh:
             owner.port,
             owner.socket,
             owner.time_zone,
-            view_statement(config, source, tenant, self.rollup.table),
+            view_statement(config, source, tenant, self.rollup.table) if owner.views else self.view,
             views.get(self.rollup.table, ""),
             self.rollup.sequence,
             self.rollup.moment,

@@ -57,18 +57,24 @@ def attempts_for(config: SqlConfig, source: str) -> tuple[Attempt, ...]:
     for role in services:
         account = service_account(config, source, role)
         reads = {owner.rollups[name].table for name in owner.rollups} if role == "rollup" else set()
-        for name in owner.tables:
-            if name not in reads:
-                table = qualified(*base_of(config, source, name))
-                sql = f"SELECT 1 FROM {table} LIMIT 1"
-                made.append(Attempt(account, f"the {role} reads base table {name}", sql, Expected.DENIED))
+        for base in _bases(config, source):
+            if base[1] not in reads:
+                sql = f"SELECT 1 FROM {qualified(*base)} LIMIT 1"
+                made.append(Attempt(account, f"the {role} reads base table {base[1]}", sql, Expected.DENIED))
     if owner.explainer:
         account = service_account(config, source, "explainer")
-        for name in owner.tables:
-            table = qualified(*base_of(config, source, name))
-            sql = f"DELETE FROM {table} WHERE FALSE"
-            made.append(Attempt(account, f"the explainer writes base table {name}", sql, Expected.DENIED))
+        for base in _bases(config, source):
+            sql = f"DELETE FROM {qualified(*base)} WHERE FALSE"
+            made.append(Attempt(account, f"the explainer writes base table {base[1]}", sql, Expected.DENIED))
     return tuple(made)
+
+
+def _bases(config: SqlConfig, source: str) -> list[tuple[str, str]]:
+    """(schema, table) of everything that is read; without views it is in every tenant's schema."""
+    owner = config.sources[source]
+    if owner.views:
+        return [base_of(config, source, name) for name in owner.tables]
+    return [(config.own_schema(source, tenant), name) for tenant in config.tenants_of(source) for name in owner.tables]
 
 
 def _tenant_attempts(config: SqlConfig, source: str, tenant: Any) -> Iterator[Attempt]:
@@ -89,8 +95,11 @@ def _tenant_attempts(config: SqlConfig, source: str, tenant: Any) -> Iterator[At
             foreign = qualified(schema_name(config, source, other), name)
             yield denied(f"reads {name} of {other}", f"SELECT COUNT(*) FROM {foreign}")
             yield denied(f"reads {name} of {other} in a subquery", f"SELECT (SELECT COUNT(*) FROM {foreign})")
-    for name in config.sources[source].tables:
-        base = qualified(*base_of(config, source, name))
+    owner = config.sources[source]
+    for schema, name in _bases(config, source):
+        if not owner.views and (schema != own or name in tables):
+            continue  # without views: his own tables, and those of others, which were tried above
+        base = qualified(schema, name)
         yield denied(f"reads base table {name}", f"SELECT 1 FROM {base} LIMIT 1")
         yield denied(f"reads base table {name} by EXISTS", f"SELECT 1 WHERE EXISTS (SELECT 1 FROM {base})")
     for name in (*config.sources[source].rollups, "watermarks") if has_rollups else ():
@@ -98,7 +107,7 @@ def _tenant_attempts(config: SqlConfig, source: str, tenant: Any) -> Iterator[At
         yield denied(f"reads rollup table {name}", f"SELECT 1 FROM {table} LIMIT 1")
     yield from _server_attempts(account, own)
     if tables:
-        yield from _view_attempts(account, own, tables[0])
+        yield from _view_attempts(account, own, tables[0]) if owner.views else _table_attempts(account, own, tables[0])
 
 
 def _server_attempts(account: str, own: str) -> Iterator[Attempt]:
@@ -115,6 +124,7 @@ def _server_attempts(account: str, own: str) -> Iterator[Attempt]:
         ("privileges on the whole server", "user_privileges", "privilege_type <> 'USAGE'"),
         ("privileges on a whole schema", "schema_privileges", "TRUE"),
         ("privileges on tables", "table_privileges", f"privilege_type <> 'SELECT' OR table_schema <> '{own}'"),
+        ("privileges on columns", "column_privileges", f"privilege_type <> 'SELECT' OR table_schema <> '{own}'"),
     )
     for what, table, condition in hidden:
         sql = f"SELECT COUNT(*) FROM information_schema.{table} WHERE {condition}"
@@ -139,6 +149,19 @@ def _view_attempts(account: str, own: str, view: str) -> Iterator[Attempt]:
         ("sees how his view is made", f"SHOW CREATE VIEW {name}"),
         ("drops his view", f"DROP VIEW {name}"),
         ("replaces his view", f"CREATE OR REPLACE VIEW {name} AS SELECT 1"),
+        ("passes his right on", f"GRANT SELECT ON {name} TO root"),
+    )
+    for what, sql in statements:
+        yield Attempt(account, what, sql, Expected.DENIED, own)
+
+
+def _table_attempts(account: str, own: str, table: str) -> Iterator[Attempt]:
+    """Without views. No attempt could harm the table, should it go through."""
+    name = quoted(table)
+    statements = (
+        ("deletes from his table", f"DELETE FROM {name} WHERE FALSE"),
+        ("writes into his table", f"INSERT INTO {name} SELECT * FROM {name} WHERE FALSE"),
+        ("makes a view of his table", f"CREATE VIEW corral_verify AS SELECT * FROM {name}"),
         ("passes his right on", f"GRANT SELECT ON {name} TO root"),
     )
     for what, sql in statements:
