@@ -7,10 +7,10 @@ import attrs
 
 from runtime.ids import TenantId
 from sqlassist.catalog import Catalog, Column, ColumnType, Dialect, JoinKey, Table
+from sqlassist.semantic import NAME_PATTERN, RollupConfig, SemanticLayer
 
 ACCOUNT_PATTERN = r"[a-z][a-z0-9_]{0,20}"  # with the prefix it fits MySQL's 32 characters
 PREFIX_PATTERN = r"[a-z][a-z0-9]{0,9}"
-NAME_PATTERN = r"[A-Za-z_][A-Za-z0-9_$]{0,63}"
 ENVIRONMENT_PATTERN = r"[A-Z_][A-Z0-9_]*"
 RESERVED_ACCOUNTS = ("definer", "explainer", "watchdog", "rollup", "rollups")
 _NAME = {"pattern": NAME_PATTERN, "means": "a plain name of letters, digits and _"}
@@ -122,28 +122,6 @@ class DuckDbLimits:
 
 
 @attrs.frozen
-class RollupConfig:
-    """A pre-aggregated table: sums and counts of one table by day and further dimensions."""
-
-    table: str = attrs.field(metadata=_NAME)
-    """The configured table that is aggregated; its filter is an equality or IN, whose column becomes a dimension."""
-    sequence: str = attrs.field(metadata=_NAME)
-    """A base column that grows with every insert: the watermark. Late rows have old days and new numbers."""
-    moment: str = attrs.field(metadata=_NAME)
-    """The column whose day is the first dimension, called `day`."""
-    dimensions: tuple[str, ...]
-    measures: Mapping[str, str]
-    """Name → `count` or `sum(<column>)`, `min(...)`, `max(...)`: what can be summed up again."""
-    overlap: int = attrs.field(default=10_000, metadata={"min": 0})
-    """Sequence numbers that are read again at each refresh: transactions commit out of their numbers' order."""
-
-    def reads(self) -> set[str]:
-        """The columns of the table that it is made of."""
-        measured = (re.fullmatch(r"(?:sum|min|max)\((\w+)\)", measure) for measure in self.measures.values())
-        return {self.sequence, self.moment, *self.dimensions, *(found.group(1) for found in measured if found)}
-
-
-@attrs.frozen
 class SourceConfig:
     """One database server, or one folder of DuckDB files."""
 
@@ -180,9 +158,17 @@ class SourceConfig:
     """Of DuckDB files, one a tenant: `<tenant>.duckdb`."""
     duckdb: DuckDbLimits = DuckDbLimits()
     limits: SqlLimits = SqlLimits()
-    rollups: Mapping[str, RollupConfig] = attrs.field(factory=dict)
+    semantic_file: str = ""
+    """The semantic layer file, beside this one unless it is an absolute path."""
+    semantic: SemanticLayer = attrs.field(factory=SemanticLayer)
+    """Its content, or a short one written here."""
     joins: tuple[tuple[str, str], ...] = ()
     """Pairs of `table.column` that belong together."""
+
+    @property
+    def rollups(self) -> Mapping[str, RollupConfig]:
+        """The pre-aggregated tables that the semantic layer declares."""
+        return self.semantic.rollups
 
     def rollup_table(self, name: str) -> TableConfig:
         """The table that a rollup makes, with the filter of the table that it is made of."""

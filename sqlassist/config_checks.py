@@ -7,12 +7,10 @@ from runtime.ids import TenantId
 from sqlassist.catalog import CatalogError, ColumnType, Dialect
 from sqlassist.config import (
     ACCOUNT_PATTERN,
-    NAME_PATTERN,
     RESERVED_ACCOUNTS,
     Equality,
     Everyone,
     Join,
-    RollupConfig,
     SourceConfig,
     SqlConfig,
     Within,
@@ -21,6 +19,7 @@ from sqlassist.config import (
     rollup_source,
     with_rollup_sources,
 )
+from sqlassist.semantic import NAME_PATTERN, RollupConfig
 
 
 def config_problems(config: SqlConfig) -> list[tuple[str, str]]:
@@ -84,7 +83,7 @@ def _viewless_problems(config: SqlConfig, name: str) -> Iterator[tuple[str, str]
             message = 'without views nothing keeps rows apart but the schema: the filter is { kind = "everyone" }'
             yield message, f"{place}.filter"
     if source.rollups and source.writes:
-        yield "rollups without views need writes = false and rollup_folder", f"{at}.rollups"
+        yield "rollups without views need writes = false and rollup_folder", f"{at}.semantic.rollups"
     users: dict[str, str] = {}
     for tenant in config.tenants_of(name):
         own = config.own_schema(name, tenant)
@@ -140,7 +139,7 @@ def _source_problems(config: SqlConfig, name: str) -> Iterator[tuple[str, str]]:
             yield f"partition {table.partition!r} is none of its columns", place
         yield from ((message, f"{place}.filter") for message in _filter_problems(config, name, table_name))
     for rollup_name, rollup in source.rollups.items():
-        place = f"{at}.rollups.{rollup_name}"
+        place = f"{at}.semantic.rollups.{rollup_name}"
         yield from ((message, place) for message in _rollup_problems(source, rollup_name, rollup))
     for pair in source.joins:
         for end in pair:
@@ -171,7 +170,7 @@ def _rollup_folder_problems(config: SqlConfig, name: str) -> Iterator[tuple[str,
         table = source.tables.get(rollup.table)
         if table is None:
             continue
-        place = f"$.sources.{name}.rollups.{rollup_name}"
+        place = f"$.sources.{name}.semantic.rollups.{rollup_name}"
         if rollup.sequence not in table.columns:
             yield f"{rollup.sequence!r} must be a column of {rollup.table!r}: it is read through tenants' views", place
         needed = {rollup.table, *(f"{rollup.table}.{column}" for column in rollup.reads())}

@@ -13,9 +13,10 @@ import pymysql
 
 from runtime.telemetry import emit
 from sqlassist.administration import open_connection
-from sqlassist.config import Equality, RollupConfig, SqlConfig, Within
+from sqlassist.config import Equality, SqlConfig, Within
 from sqlassist.credentials import password_for
 from sqlassist.naming import qualified, quoted, rollup_schema, service_account, text_literal
+from sqlassist.semantic import RollupConfig
 from sqlassist.views import base_of
 
 

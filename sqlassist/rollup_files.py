@@ -23,10 +23,11 @@ from runtime.ids import TenantId
 from runtime.telemetry import emit
 from sqlassist.administration import open_connection
 from sqlassist.catalog import ColumnType
-from sqlassist.config import RollupConfig, SqlConfig, rollup_source
+from sqlassist.config import SqlConfig, rollup_source
 from sqlassist.credentials import password_for
 from sqlassist.naming import account_name, qualified, quoted, schema_name, service_account, text_literal
 from sqlassist.rollup import Refreshed, RollupFailed, measure_expression
+from sqlassist.semantic import RollupConfig
 from sqlassist.views import view_statement
 
 DAYS_A_STATEMENT = 31  # the tenant's limits hold for a refresh too: a statement must be short

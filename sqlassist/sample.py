@@ -320,16 +320,17 @@ _JOINS = (
 )
 
 
-def sample_config(dialect: Dialect, settings: str, *, tenants: int = 3, rollups: bool = True) -> str:
+def sample_config(dialect: Dialect, settings: str, *, tenants: int = 3, semantic_file: str = "") -> str:
     """The configuration that fits the data set, as TOML.
 
     Args:
         dialect: Of the source.
         settings: TOML lines of `[sources.game]` that say where it is: `host = ...`, `credentials = ...`.
         tenants: As in `make_sample`.
-        rollups: With the head metrics pre-aggregated.
+        semantic_file: Where `sample_semantic_layer` is; by default it is written into the configuration.
     """
-    lines = ["[sources.game]", f'dialect = "{dialect}"', settings.strip(), f"joins = {_toml_pairs()}", ""]
+    lines = ["[sources.game]", f'dialect = "{dialect}"', settings.strip(), f"joins = {_toml_pairs()}"]
+    lines += [f'semantic_file = "{semantic_file}"', ""] if semantic_file else [""]
     for table in make_sample(1000, tenants=1):
         columns = {
             name: _KINDS.get(kind, ColumnType.NUMBER if "DECIMAL" in kind else ColumnType.TEXT)
@@ -342,18 +343,29 @@ def sample_config(dialect: Dialect, settings: str, *, tenants: int = 3, rollups:
         if table.partition:
             lines.append(f'partition = "{table.partition}"')
         lines.append("")
-    if rollups and dialect is not Dialect.DUCKDB:
-        lines += [
-            "[sources.game.rollups.daily_payments]",
-            'table = "payments"\nsequence = "payment_id"\nmoment = "day"\ndimensions = ["server_id", "channel_id"]',
-            'measures = { payments = "count", revenue = "sum(amount)", largest = "max(amount)" }\n',
-            "[sources.game.rollups.daily_sessions]",
-            'table = "sessions"\nsequence = "session_id"\nmoment = "day"\ndimensions = ["server_id", "channel_id"]',
-            'measures = { sessions = "count", minutes = "sum(minutes)" }\n',
-        ]
+    if not semantic_file and dialect is not Dialect.DUCKDB:
+        lines.append(sample_semantic_layer("sources.game.semantic."))
     for number in range(1, tenants + 1):
         lines.append(f'[tenants.tenant{number}]\nkeys = {{ tenant = ["{number}"] }}\n')
     return "\n".join(lines)
+
+
+def sample_semantic_layer(section: str = "") -> str:
+    """The semantic layer that fits the data set, as TOML: the head metrics, pre-aggregated.
+
+    Args:
+        section: Stands before the name of every table of TOML.
+    """
+    return "\n".join(
+        [
+            f"[{section}rollups.daily_payments]",
+            'table = "payments"\nsequence = "payment_id"\nmoment = "day"\ndimensions = ["server_id", "channel_id"]',
+            'measures = { payments = "count", revenue = "sum(amount)", largest = "max(amount)" }\n',
+            f"[{section}rollups.daily_sessions]",
+            'table = "sessions"\nsequence = "session_id"\nmoment = "day"\ndimensions = ["server_id", "channel_id"]',
+            'measures = { sessions = "count", minutes = "sum(minutes)" }\n',
+        ]
+    )
 
 
 def _toml_pairs() -> str:

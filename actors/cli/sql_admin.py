@@ -30,7 +30,7 @@ from sqlassist.credentials import CredentialError
 from sqlassist.provision import Provisioning, ServerState, script_for
 from sqlassist.rollup import RollupFailed, refresh_rollups
 from sqlassist.rollup_files import refresh_rollup_files
-from sqlassist.sample import make_sample, sample_config
+from sqlassist.sample import make_sample, sample_config, sample_semantic_layer
 from sqlassist.sample_load import load_duckdb, load_server
 from sqlassist.verify import Tried, attempts_for
 
@@ -248,8 +248,14 @@ def _write_config(path: Path, target: str, folder: Path | None, host: str, port:
             f'host = "{host}"\nport = {port}\nschema = "game"\n'
             'credentials = { folder = "sql-credentials" }\nadmin = { user = "root", file = "admin.password" }'
         )
-    path.write_text(sample_config(Dialect(target), settings, tenants=tenants), encoding="utf-8")
+    dialect, layer = Dialect(target), path.with_suffix(".semantic.toml")
+    semantic_file = "" if dialect is Dialect.DUCKDB else layer.name  # DuckDB files have nothing pre-aggregated
+    text = sample_config(dialect, settings, tenants=tenants, semantic_file=semantic_file)
+    path.write_text(text, encoding="utf-8")
     click.echo(f"{path}")
+    if semantic_file:
+        layer.write_text(sample_semantic_layer(), encoding="utf-8")
+        click.echo(f"{layer}")
 
 
 @click.command()

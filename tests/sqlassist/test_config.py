@@ -1,9 +1,11 @@
 """What an operator can get wrong is told, all at once; what is right becomes catalogs."""
 
+from pathlib import Path
+
 import pytest
 
 from actors.configuration import ScenarioError
-from actors.sql_configuration import parse_sql_config
+from actors.sql_configuration import load_sql_config, parse_sql_config
 from runtime.ids import TenantId
 from sqlassist.catalog import Dialect
 from sqlassist.config import SqlConfig
@@ -155,7 +157,7 @@ def test_what_a_dba_may_refuse_has_a_way_on() -> None:
 
 def test_without_writes_there_are_no_rollups() -> None:
     rollup = (
-        '[sources.game.rollups.daily]\ntable = "players"\nsequence = "player_id"\nmoment = "name"\n'
+        '[sources.game.semantic.rollups.daily]\ntable = "players"\nsequence = "player_id"\nmoment = "name"\n'
         'dimensions = []\nmeasures = { n = "count" }\n'
     )
     text = BASE.replace("[tenants.alpha]", rollup + "[tenants.alpha]")
@@ -226,3 +228,56 @@ def test_the_sample_configuration_is_right_for_every_dialect() -> None:
     ):
         config = _config(sample_config(dialect, settings))
         assert len(config.catalog("game", TenantId("tenant3")).tables) == (8 if dialect is Dialect.DUCKDB else 10)
+
+
+ROLLUP = """[rollups.daily]
+table = "players"
+sequence = "player_id"
+moment = "player_id"
+dimensions = []
+measures = { players = "count" }
+"""
+
+
+def _with_layer(folder: Path, layer: str | None, more: str = "") -> Path:
+    path = folder / "sql.toml"
+    path.write_text(BASE.replace("[sources.game]\n", '[sources.game]\nsemantic_file = "what.toml"\n' + more, 1))
+    if layer is not None:
+        (folder / "what.toml").write_text(layer)
+    return path
+
+
+def test_rollups_stand_in_the_semantic_layer_file_beside_the_configuration(tmp_path: Path) -> None:
+    config = load_sql_config(_with_layer(tmp_path, ROLLUP))
+
+    assert config.catalog("game", TenantId("alpha")).table_names()[0] == "daily"
+
+
+@pytest.mark.parametrize(
+    ("layer", "said"),
+    [
+        (None, "sql.toml:2: 'what.toml' cannot be read: No such file"),
+        (ROLLUP.replace('"count"', '"median"'), "what.toml:1: measure 'players' is count"),
+        (ROLLUP.replace('"players"', '"player"'), "what.toml:1: there is no table 'player'"),
+        (ROLLUP.replace("table =", "tabel ="), "what.toml:2: unknown key 'tabel'"),
+        ("[rollups", "what.toml"),
+    ],
+)
+def test_mistakes_in_the_semantic_layer_file_are_told_where_they_are(
+    tmp_path: Path, layer: str | None, said: str
+) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        load_sql_config(_with_layer(tmp_path, layer))
+
+    assert said in str(caught.value)
+
+
+def test_a_semantic_layer_is_in_one_place(tmp_path: Path) -> None:
+    inline = "[sources.game.semantic." + ROLLUP[1:]
+    path = _with_layer(tmp_path, ROLLUP)
+    path.write_text(path.read_text() + inline)
+
+    with pytest.raises(ScenarioError, match="put this into it"):
+        load_sql_config(path)
+    with pytest.raises(ScenarioError, match="cannot be read"):
+        parse_sql_config(path.read_bytes(), "sql.toml")

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from actors.cli.main import corral
 from sqlassist.catalog import Dialect
-from sqlassist.sample import sample_config
+from sqlassist.sample import sample_config, sample_semantic_layer
 from tests.kit.mariadb import MariaDb, mariadb, mariadb_marks
 from tests.kit.sql_world import world_settings
 
@@ -26,7 +26,9 @@ def server() -> MariaDb:
 @pytest.fixture(scope="module")
 def config(server: MariaDb) -> Path:
     path = server.folder / "cli.toml"
-    path.write_text(sample_config(Dialect.MARIADB, world_settings(server, schema="shop", prefix="cli"), tenants=2))
+    settings = world_settings(server, schema="shop", prefix="cli")
+    path.write_text(sample_config(Dialect.MARIADB, settings, tenants=2, semantic_file="cli.semantic.toml"))
+    path.with_suffix(".semantic.toml").write_text(sample_semantic_layer())
     done = _corral("sql", "sample", "mariadb", "--config", path, "--rows", 2000, "--tenants", 2)
     assert done.exit_code == 0, done.output
     return path
