@@ -81,7 +81,7 @@ class LaunchConfig:
     context_length: int | None = None
     """Longest prompt with its answer, in tokens; None: the model's own."""
     vision_cache_mb: int | None = None
-    """Memory for embeddings of frames, as `corral plan` computes it (`SGLANG_VLM_CACHE_SIZE_MB`); None: the engine's."""
+    """Memory for embeddings of frames, `SGLANG_VLM_CACHE_SIZE_MB`: see `corral plan`. None: the engine's default."""
     prove: bool = True
     """A made engine answers one request with an image and a grammar before it counts as ready."""
 

@@ -27,6 +27,7 @@ _COMMANDS: dict[str, str] = {
     "engine": "actors.cli.engine:engine",
     "model": "actors.cli.model:model",
     "phones": "actors.cli.phones:phones",
+    "plan": "actors.cli.plan:plan",
     "replay": "actors.cli.results:replay",
     "report": "actors.cli.results:report",
     "resume": "actors.cli.control:resume",
