@@ -115,6 +115,7 @@ def test_what_a_dba_refuses_is_told_with_the_way_on(server: MariaDb, config: Pat
     rights = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, CREATE VIEW, SHOW VIEW, CREATE USER, INDEX, ALTER, SET USER"
     server.run("CREATE USER half@localhost", f"GRANT {rights} ON *.* TO half@localhost WITH GRANT OPTION")
     text = config.read_text().replace('admin = { user = "root" }', 'admin = { user = "half" }')
+    text = text.replace('"cli.semantic.toml"', f'"{config.with_suffix(".semantic.toml")}"')
     limited = tmp_path / "half.toml"
     limited.write_text(text.replace('prefix = "cli"', 'prefix = "half"').replace("secrets-cli", "secrets-half"))
     try:
