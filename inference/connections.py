@@ -14,6 +14,9 @@ from urllib.parse import urlsplit
 import httpcore
 import trio
 
+from inference.config import EngineConfig
+from inference.errors import EngineRefused
+
 KEEPALIVE_SECONDS = 30.0  # servers drop idle connections after 5 s (uvicorn) to minutes; a dropped one is noticed
 
 
@@ -129,3 +132,18 @@ class Connections:
         self._all.discard(connection)
         with trio.CancelScope(shield=True):
             await connection.aclose()
+
+
+def ssl_context_for(config: EngineConfig) -> ssl.SSLContext | None:
+    """What an https engine's certificate is checked against; None: the system's authorities.
+
+    Raises:
+        EngineRefused: the file cannot be read, or holds no certificate.
+    """
+    if config.ca_file is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=config.ca_file)
+    except OSError as error:  # ssl.SSLError is one
+        reason = error.strerror or error
+        raise EngineRefused(f"ca_file {config.ca_file} cannot be used: {reason}", engine=config.id) from error

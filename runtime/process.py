@@ -13,6 +13,7 @@ import trio
 
 from runtime import lifeline
 from runtime.nursery import open_bare_nursery
+from runtime.secret import redact
 from runtime.telemetry import counter, emit
 
 LOG_TAIL_BYTES = 2000  # of the log that an error repeats: a traceback's last lines
@@ -76,6 +77,8 @@ class ProcessPlan:
     """Added to our own."""
     start_seconds: float = 600.0
     stop_grace_seconds: float = 20.0
+    redacted: bool = False
+    """Secrets that we know are masked in its log. Its standard error then passes through us as well."""
     inherited_fds: tuple[int, ...] = ()
     """Descriptors of ours that the program gets, under the same numbers. Ours stay open: the caller closes them."""
 
@@ -121,7 +124,7 @@ async def open_process(plan: ProcessPlan) -> AsyncIterator[ManagedProcess]:
             process = ManagedProcess(plan.name, "", leader.pid, exited)
             async with output, open_bare_nursery() as nursery:
                 found = _Found()
-                nursery.start_soon(_copy_output, output, log, plan.ready, found)
+                nursery.start_soon(_copy_output, output, log, plan, found)
                 nursery.start_soon(_reap, leader, process, exited)
                 try:
                     process.address = await _wait_ready(plan, process, found)
@@ -170,7 +173,7 @@ def _spawn(plan: ProcessPlan, log: IO[bytes]) -> tuple["subprocess.Popen[bytes]"
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=log,
+            stderr=subprocess.STDOUT if plan.redacted else log,
             pass_fds=(theirs, *plan.inherited_fds),
             env={**os.environ, **plan.environment},
             start_new_session=True,
@@ -223,23 +226,27 @@ async def _wait_sign(plan: ProcessPlan, found: _Found) -> str:
     return found.address
 
 
-async def _copy_output(
-    output: trio.lowlevel.FdStream, log: IO[bytes], ready: ReadyLine | ReadyProbe, found: _Found
-) -> None:
+async def _copy_output(output: trio.lowlevel.FdStream, log: IO[bytes], plan: ProcessPlan, found: _Found) -> None:
     """Drain the pipe into the log, so that the process never blocks on it, and look for the ready line."""
     pending = b""
     try:
         async for chunk in output:
             *lines, pending = (pending + chunk).split(b"\n")
             for line in lines:
-                _write_log(log, line + b"\n")  # whole lines, as standard error goes to the same file
-                if isinstance(ready, ReadyLine) and found.address is None:
-                    found.take(ready.address_in(line.decode("utf-8", "replace").strip()))
+                _write_log(log, _shown(line, plan) + b"\n")  # whole lines, as standard error goes to the same file
+                if isinstance(plan.ready, ReadyLine) and found.address is None:
+                    found.take(plan.ready.address_in(line.decode("utf-8", "replace").strip()))
             if len(pending) > MAX_LINE_BYTES:
-                _write_log(log, pending)
+                _write_log(log, _shown(pending, plan))
                 pending = b""
     finally:
-        _write_log(log, pending)
+        _write_log(log, _shown(pending, plan))
+
+
+def _shown(text: bytes, plan: ProcessPlan) -> bytes:
+    if not plan.redacted:
+        return text
+    return redact(text.decode("utf-8", "replace")).encode()
 
 
 def _write_log(log: IO[bytes], content: bytes) -> None:
