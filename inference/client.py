@@ -1,36 +1,28 @@
 """One engine over HTTP. Errors of httpcore and of the protocol become ours here, and nowhere else."""
 
-import json
-import ssl
-from typing import Any
+import math
+from collections.abc import Callable
 
 import attrs
 import httpcore
 import trio
 
 from inference.config import Dialect, EngineConfig
-from inference.connections import Connections
+from inference.connections import Connections, ssl_context_for
 from inference.errors import EngineError, EngineGarbled, EngineLost, EngineRefused, EngineTooSlow
+from inference.loads import EngineLoad, read_loads, read_metrics
 from inference.messages import Completion, Prompt
 from inference.reply import ReplyReader, error_for_status
-from inference.wire import ImageUrls, WireRequest, encode_abort, encode_completion
+from inference.wire import ImageUrls, WireRequest, encode_abort, encode_close_session, encode_completion
 from runtime.telemetry import Secret, counter
 
 MAX_IDLE_CONTROL = 2  # for probes; a burst of aborts opens more, and drops them afterwards
 MAX_BODY_READ = 64 << 10  # of answers that are not completions; only their first words are of use
+MAX_METRICS_READ = 2 << 20  # SGLang's histograms are some 200 KB
+METRICS_EVERY = 5  # probes: preemptions are counted nowhere else, and reading that much each time would cost
 TAIL_SECONDS = 0.1  # from the end mark until the response itself must end; the connection is dropped otherwise
 
 _USAGE_MISSING = counter("inference_usage_missing_replies_total", "Answers without token counts.", ["engine"])
-
-
-@attrs.frozen
-class EngineLoad:
-    """What an engine says about its own load; None where it does not say."""
-
-    running: int | None = None
-    waiting: int | None = None
-    token_usage: float | None = None
-    """Share of its KV memory in use, 0 to 1."""
 
 
 @attrs.frozen
@@ -53,6 +45,9 @@ class _Times:
 
     first_token: float | None = None
     last_token: float | None = None
+    patience: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    whole_by: float = math.inf
+    on_first_token: Callable[[], None] | None = None
 
 
 class EngineClient:
@@ -84,21 +79,31 @@ class EngineClient:
             network=network,
             connect_seconds=config.connect_seconds,
             max_idle=config.max_in_flight,
-            ssl_context=_ssl_context_for(config),
+            ssl_context=ssl_context_for(config),
         )
         self._control = Connections(
             self.url,
             network=network,
             connect_seconds=config.connect_seconds,
             max_idle=MAX_IDLE_CONTROL,
-            ssl_context=_ssl_context_for(config),
+            ssl_context=ssl_context_for(config),
         )
         self._absent: set[str] = set()  # probe paths that this engine answered with 404
         self._completed = self._failed = 0
         self._aborts_sent = self._aborts_confirmed = 0
         self._probes = self._probes_failed = 0
 
-    async def complete(self, prompt: Prompt, *, deadline: float, why: str, called_at: float) -> Completion:
+    async def complete(
+        self,
+        prompt: Prompt,
+        *,
+        deadline: float,
+        why: str,
+        called_at: float,
+        first_token_by: float = math.inf,
+        on_first_token: Callable[[], None] | None = None,
+        adapter: str | None = None,
+    ) -> Completion:
         """Complete one prompt.
 
         When the caller is cancelled, the deadline passes or the answer breaks off, the request is aborted on the
@@ -109,6 +114,9 @@ class EngineClient:
             deadline: on the run's clock; `total_seconds` limits it further.
             why: why this engine was chosen, for the completion's ledger.
             called_at: run clock of the call that led here; the queue time counts from it.
+            first_token_by: without a token by then, the answer cannot be whole by the deadline any more.
+            on_first_token: called when the prompt is computed.
+            adapter: LoRA adapter that shall answer.
 
         Raises:
             EngineError: any; its `over` tells whether the engine has surely stopped working on the request.
@@ -120,15 +128,20 @@ class EngineClient:
             api_key=None if self._api_key is None else self._api_key.reveal(),
             url_for=self._image_urls.url_for,
             engine=self.config.id,
+            session=self.config.session_cache,
+            adapter=adapter,
         )
         sent_at = trio.current_time()
-        reader, times = ReplyReader(self.config.id), _Times()
+        whole_by = min(deadline, sent_at + self.config.total_seconds)
+        reader, times = ReplyReader(self.config.id), _Times(whole_by=whole_by, on_first_token=on_first_token)
         try:
-            with trio.move_on_at(min(deadline, sent_at + self.config.total_seconds)) as patience:
+            with trio.move_on_at(min(whole_by, first_token_by)) as times.patience:
                 await self._exchange(request, reader, times)
-            if patience.cancelled_caught and not reader.done:
+            if times.patience.cancelled_caught and not reader.done:
                 seconds = trio.current_time() - sent_at
                 progress = "nothing came" if times.first_token is None else "the answer was not whole"
+                if times.first_token is None and first_token_by < whole_by:
+                    progress = "the deadline could not be met any more: nothing came"
                 raise EngineTooSlow(  # noqa: TRY301  # the handler below makes sure of every failure alike
                     f"{progress} within {seconds:.3f} s", engine=self.config.id, over=False
                 )
@@ -178,6 +191,19 @@ class EngineClient:
         except EngineError:
             self._probes_failed += 1
             raise
+
+    async def close_session(self, routing_key: str) -> bool:
+        """Tell the engine that an episode is over, so that it may drop what it kept of it; False if it did not hear.
+
+        Bounded by `abort_seconds`. Nothing is lost with it but memory that the engine reclaims later.
+        """
+        with trio.move_on_after(self.config.abort_seconds):
+            try:
+                status, _ = await self._control_call("POST", "/close_session", encode_close_session(routing_key))
+            except EngineError:  # it is told by probes that the engine is gone
+                return False
+            return 200 <= status < 300
+        return False
 
     async def aclose(self) -> None:
         """Close all connections; calls that are out end with `EngineLost`."""
@@ -238,6 +264,9 @@ class EngineClient:
             times.last_token = trio.current_time()
             if times.first_token is None:
                 times.first_token = times.last_token
+                times.patience.deadline = times.whole_by
+                if times.on_first_token is not None:
+                    times.on_first_token()
         return None
 
     def _check_type(self, response: httpcore.Response) -> EngineError | None:
@@ -285,17 +314,32 @@ class EngineClient:
             if status != 200:
                 raise error_for_status(status, body, self.config.id)
             break
-        if self.config.dialect is not Dialect.SGLANG or "/v1/loads" in self._absent:
-            return EngineLoad()
-        status, body = await self._control_call("GET", "/v1/loads")
+        load = EngineLoad()
+        if self.config.dialect is Dialect.SGLANG:
+            said = await self._probe_path("/v1/loads", MAX_BODY_READ)
+            load = load if said is None else read_loads(said, self.config.id)
+        if self.config.dialect in {Dialect.SGLANG, Dialect.VLLM} and self._probes % METRICS_EVERY == 2:
+            said = await self._probe_path("/metrics", MAX_METRICS_READ)
+            counted = EngineLoad() if said is None else read_metrics(said, self.config.id)
+            usage = counted.token_usage if load.token_usage is None else load.token_usage
+            load = attrs.evolve(load, preempted=counted.preempted, token_usage=usage)
+        return load
+
+    async def _probe_path(self, path: str, max_bytes: int) -> bytes | None:
+        """What the engine says there; None if it has no such path."""
+        if path in self._absent:
+            return None
+        status, body = await self._control_call("GET", path, max_bytes=max_bytes)
         if status == 404:
-            self._absent.add("/v1/loads")
-            return EngineLoad()
+            self._absent.add(path)
+            return None
         if status != 200:
             raise error_for_status(status, body, self.config.id)
-        return self._read_loads(body)
+        return body
 
-    async def _control_call(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    async def _control_call(
+        self, method: str, path: str, body: bytes | None = None, *, max_bytes: int = MAX_BODY_READ
+    ) -> tuple[int, bytes]:
         headers = [("Accept", "application/json")]
         if body is not None:
             headers.append(("Content-Type", "application/json"))
@@ -308,26 +352,11 @@ class EngineClient:
                     status = response.status
                     async for chunk in response.aiter_stream():
                         received += chunk
-                        if len(received) > MAX_BODY_READ:
+                        if len(received) > max_bytes:
                             cut.cancel()
         except Exception as error:
             raise self._ours(error) from error
-        return (status, bytes(received[:MAX_BODY_READ]))
-
-    def _read_loads(self, body: bytes) -> EngineLoad:
-        try:
-            answer = json.loads(body)
-        except (ValueError, RecursionError) as error:  # nested so deeply that no honest engine would
-            raise EngineGarbled("/v1/loads answered no JSON", engine=self.config.id) from error
-        rows = answer.get("loads") if isinstance(answer, dict) else answer  # a row for each data-parallel rank
-        rows = [row for row in (rows if isinstance(rows, list) else [answer]) if isinstance(row, dict)]
-        running, waiting = _sum(rows, "num_running_reqs"), _sum(rows, "num_waiting_reqs")
-        usage = _sum(rows, "token_usage")
-        return EngineLoad(
-            running=None if running is None else int(running),
-            waiting=None if waiting is None else int(waiting),
-            token_usage=None if usage is None else usage / len(rows),
-        )
+        return (status, bytes(received[:max_bytes]))
 
     def _ours(self, error: Exception) -> EngineError:
         """The `EngineError` for what httpcore raised; anything else is a bug, and raised as it is."""
@@ -341,23 +370,3 @@ class EngineClient:
                 what = f"the connection broke: {type(error).__name__} {error}".rstrip()
                 return EngineLost(what, engine=engine, over=False)
         raise error
-
-
-def _sum(rows: list[dict[str, Any]], name: str) -> float | None:
-    numbers = [row[name] for row in rows if isinstance(row.get(name), int | float)]
-    return float(sum(numbers)) if numbers else None
-
-
-def _ssl_context_for(config: EngineConfig) -> ssl.SSLContext | None:
-    """What an https engine's certificate is checked against; None: the system's authorities.
-
-    Raises:
-        EngineRefused: the file cannot be read, or holds no certificate.
-    """
-    if config.ca_file is None:
-        return None
-    try:
-        return ssl.create_default_context(cafile=config.ca_file)
-    except OSError as error:  # ssl.SSLError is one
-        reason = error.strerror or error
-        raise EngineRefused(f"ca_file {config.ca_file} cannot be used: {reason}", engine=config.id) from error

@@ -64,6 +64,8 @@ def encode_completion(
     api_key: str | None = None,
     url_for: Callable[[ImagePart], str] | None = None,
     engine: str = "",
+    session: bool = False,
+    adapter: str | None = None,
 ) -> WireRequest:
     """The streaming request for a prompt.
 
@@ -74,14 +76,16 @@ def encode_completion(
         api_key: sent as bearer token.
         url_for: gives the `data:` URL of an image; by default it is encoded on the spot.
         engine: id, for errors.
+        session: name the episode, so that the engine keeps its KV until it is closed (SGLang's session radix cache).
+        adapter: LoRA adapter that shall answer.
 
     Raises:
-        EngineRefused: the engine understands no form of the constraint, or the body would be too large.
+        EngineRefused: the engine understands no form of the constraint or no adapters, or the body would be too large.
         ValueError: the routing key or the key holds characters that no header can carry.
     """
     url_for = url_for or ImageUrls().url_for
     fields: dict[str, Any] = {
-        "model": model,
+        "model": model if adapter is None or dialect is Dialect.SGLANG else _adapter_model(adapter, dialect, engine),
         "messages": [_message(message, url_for) for message in prompt.messages],
         "max_tokens": prompt.max_tokens,
         "temperature": prompt.temperature,
@@ -93,6 +97,10 @@ def encode_completion(
     fields |= _constraint_fields(prompt.constraint, dialect, engine)
     if dialect is Dialect.SGLANG:
         fields |= {"rid": prompt.request_id, "cache_salt": prompt.tenant}
+        if adapter is not None:
+            fields["lora_path"] = adapter
+        if session:
+            fields["session_id"] = prompt.routing_key
     elif dialect is Dialect.VLLM:
         fields |= {"request_id": prompt.request_id, "cache_salt": prompt.tenant}
     body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
@@ -111,6 +119,21 @@ def encode_completion(
 def encode_abort(request_id: str) -> bytes:
     """Body of `POST /abort_request`."""
     return json.dumps({"rid": request_id}, separators=(",", ":")).encode()
+
+
+def encode_close_session(routing_key: str) -> bytes:
+    """Body of `POST /close_session`."""
+    return json.dumps({"session_id": routing_key}, separators=(",", ":")).encode()
+
+
+def _adapter_model(adapter: str, dialect: Dialect, engine: str) -> str:
+    """The servers of vLLM and its like serve an adapter as a model of its own."""
+    if dialect is Dialect.LLAMACPP:
+        raise EngineRefused(
+            f"the tenant wants the adapter {adapter!r}, and the llamacpp dialect cannot choose one: use another engine",
+            engine=engine,
+        )
+    return adapter
 
 
 def _message(message: Message, url_for: Callable[[ImagePart], str]) -> dict[str, Any]:

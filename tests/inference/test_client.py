@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from inference.client import EngineClient, EngineLoad
+from inference.client import EngineClient
 from inference.config import Dialect, EngineConfig
 from inference.errors import (
     EngineError,
@@ -19,6 +19,7 @@ from inference.errors import (
     EngineRefused,
     EngineTooSlow,
 )
+from inference.loads import EngineLoad
 from inference.messages import Completion, Constraint, Message, Prompt, TextPart, Usage
 from runtime.ids import EngineId, TenantId
 from runtime.telemetry import Secret
