@@ -364,6 +364,8 @@ class EngineClient:
         match error:
             case httpcore.ConnectError() | httpcore.ConnectTimeout():
                 return EngineLost(f"cannot connect to {self.url}: {error}", engine=engine)
+            case httpcore.ConnectionNotAvailable():  # closed between its being taken and its being used
+                return EngineLost("the connection was closed before the request was sent", engine=engine)
             case httpcore.UnsupportedProtocol() | httpcore.LocalProtocolError():
                 return EngineRefused(f"the request is not valid HTTP: {error}", engine=engine)
             case httpcore.NetworkError() | httpcore.RemoteProtocolError() | httpcore.TimeoutException():
