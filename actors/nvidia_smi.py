@@ -4,9 +4,10 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
+import attrs
 import trio
 
-from inference.gpu_state import GpuState, parse_gpus
+from inference.gpu_state import GpuState, Xid, parse_gpus, parse_xids
 from inference.topology import Topology, TopologyError, parse_topology
 
 ANSWER_SECONDS = 20.0  # it answers within 1 s; a GPU that fell off the bus makes it hang
@@ -24,6 +25,26 @@ async def query_gpus() -> tuple[GpuState, ...]:
         TopologyError: it says nothing of use.
     """
     return parse_gpus(await _ask(("-q", "-x")))
+
+
+async def query_gpu(index: int) -> GpuState | None:
+    """One GPU as it is now, by nvidia-smi's number; None where it lists no such GPU. Raises as `query_gpus`."""
+    found = parse_gpus(await _ask(("-q", "-x", "-i", str(index))))
+    return attrs.evolve(found[0], index=index) if found else None
+
+
+async def query_xids() -> tuple[Xid, ...] | None:
+    """Errors of GPUs in the kernel's log; None where we may not read it."""
+    program = shutil.which("dmesg")
+    if program is None:
+        return None
+    with trio.move_on_after(ANSWER_SECONDS):
+        try:
+            done = await trio.run_process([program], capture_stdout=True, stderr=subprocess.DEVNULL, check=False)
+        except OSError:  # not ours to run
+            return None
+        return parse_xids(done.stdout.decode("utf-8", "replace")) if done.returncode == 0 else None
+    return None
 
 
 async def query_topology() -> Topology:

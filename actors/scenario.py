@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from actors.configuration import Problem, ScenarioError, line_of, read_toml, register_tagged_union, structured
+from actors.engine_checks import launch_problems, shared_cards
 from actors.rehearsal.phone.spec import MAX_SIDE, MIN_SIDE
 from actors.setup_config import AccountConfig, SetupConfig, TeardownConfig, account_problems, setup_problems
 from inference.config import EngineConfig, check_engine
@@ -302,6 +303,7 @@ def cross_problems(scenario: Scenario) -> list[tuple[str, str]]:
         for problem in check_engine(engine):
             key, _, message = problem.partition(": ")
             found.append((f"{key!r} {message.removeprefix('it ')}", f"$.engines[{index}].{key}"))
+        found += [(why, f"$.engines[{index}].launch") for why in launch_problems(engine)]
     for name, app in scenario.apps.items():
         at = f"$.apps.{name}"
         if scenario.is_planned(name) and not scenario.engines:
@@ -339,7 +341,7 @@ def warnings_for(scenario: Scenario) -> list[tuple[str, str]]:
                 f"wait for a free account, up to {waits:g} s each"
             )
             found.append((message, "$.accounts"))
-    return found
+    return found + shared_cards(scenario.engines)
 
 
 def _reading_problems(reading: Reading | None, at: str, *, needs_group: bool, app: AppConfig) -> list[tuple[str, str]]:

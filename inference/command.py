@@ -84,7 +84,7 @@ def invocation_for(
         key: that clients must send; it stands in the environment or in `key_file`, never in `argv`.
         key_file: holds `key_file_text`, for profiles that read their key from a file.
         rung: how many steps of the ladder have been taken.
-        topology: of the host; asked only for an engine on a pair.
+        topology: of the host; needed where `spans_cards` says so.
         numactl: path of `numactl`; None: not there.
 
     Raises:
@@ -141,10 +141,21 @@ def refusals_in(arguments: Sequence[str], *, pair: Link | None = None) -> list[s
         found.append(WHY_NO_DISAGGREGATION)
     parallel = next((settings[name] for name in _PARALLEL if name in settings), "1")
     if parallel != "1" and pair not in {Link.NVLINK, Link.PIX}:
-        found.append(WHY_NO_TENSOR_PARALLEL)
+        found.append(f"{WHY_NO_TENSOR_PARALLEL}; for a longer context name a PIX pair in launch.pair_gpu")
     if "--mm-enable-dp-encoder" in settings and pair not in {Link.NVLINK, Link.PIX}:
         found.append(WHY_NO_DP_ENCODER)
     return found
+
+
+def spans_cards(launch: LaunchConfig) -> bool:
+    """The engine is to run on more than one card, so that the host's topology decides whether it may."""
+    settings = _settings(launch.args)
+    return launch.pair_gpu is not None or any(name in settings for name in (*_PARALLEL, "--mm-enable-dp-encoder"))
+
+
+def setting_in(arguments: Sequence[str], name: str) -> str | None:
+    """The value of a flag on a command line; None where it does not stand there."""
+    return _settings(arguments).get(name)
 
 
 def key_file_text(key: str) -> str:
@@ -183,7 +194,7 @@ def _gpu_environment(config: EngineConfig, launch: LaunchConfig) -> dict[str, st
 
 def _pair_link(config: EngineConfig, launch: LaunchConfig, topology: Topology | None) -> Link | None:
     if launch.pair_gpu is None:
-        return None
+        return Link.NVLINK if topology is not None and topology.has_nvlink else None
     link = None if topology is None or config.gpu is None else topology.link(config.gpu, launch.pair_gpu)
     if link not in {Link.PIX, Link.NVLINK}:
         how = "nothing is known of" if link is None else f"{link} is"

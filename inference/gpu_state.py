@@ -30,7 +30,7 @@ _THROTTLES = {
     "hw_power_brake_slowdown": "power brake: the supply asked for less",
     "hw_slowdown": "hardware slowdown",
 }
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)")
+_XID = re.compile(r"(?m)^\[ *(\d+\.\d+)\] .*?NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)")
 
 
 @attrs.frozen
@@ -53,6 +53,17 @@ class GpuState:
     """What the driver asks for, such as `Reset`; None: nothing."""
     memory_failed: bool = False
     """Row remapping has failed: the memory is broken."""
+
+
+@attrs.frozen
+class Xid:
+    """One fatal error of a GPU."""
+
+    stamp: float
+    """Seconds since the host was started."""
+    bus_id: str
+    """As nvidia-smi writes it."""
+    number: int
 
 
 @attrs.frozen
@@ -94,13 +105,13 @@ def parse_gpus(text: str) -> tuple[GpuState, ...]:
     return tuple(_state(index, gpu) for index, gpu in enumerate(root.findall("gpu")))
 
 
-def parse_xids(log: str) -> dict[str, int]:
-    """Bus id in nvidia-smi's form → its last fatal Xid, from the kernel's log (`dmesg`, `journalctl -k`)."""
-    found = {}
-    for match in _XID.finditer(log):
-        if int(match.group(2)) in FATAL_XIDS:
-            found[_long_bus_id(match.group(1))] = int(match.group(2))
-    return found
+def parse_xids(log: str) -> tuple[Xid, ...]:
+    """The fatal errors in the kernel's log (`dmesg`), in its order."""
+    return tuple(
+        Xid(float(match.group(1)), _long_bus_id(match.group(2)), int(match.group(3)))
+        for match in _XID.finditer(log)
+        if int(match.group(3)) in FATAL_XIDS
+    )
 
 
 def fitness_for(state: GpuState | None, before: Watched, now: float, xid: int | None = None) -> tuple[Verdict, Watched]:

@@ -15,6 +15,7 @@ from actors.assets import AppAssets, load_assets, read_file
 from actors.configuration import Problem, ScenarioError
 from actors.fleet import Fleet, FleetError
 from actors.live import log_progress, save_view, show_live
+from actors.pace import pace_warnings
 from actors.profiles.checks import profile_warnings
 from actors.results.summary import exit_code_for, failed_by_infrastructure
 from actors.run import RunResult, run_scenario
@@ -165,5 +166,9 @@ def check(file: Path, overrides: dict[str, str]) -> None:
     for name, profile in {one.profile.name: one.profile for one in assets.values()}.items():
         for message, path in profile_warnings(profile):
             click.echo(f"Warning: profile {name}: {message} @ {path}", err=True)
+    for name, one in assets.items():
+        if scenario.is_planned(name):
+            for message in pace_warnings(scenario, scenario.planner_of(scenario.apps[name]), one.profile):
+                click.echo(f"Warning: app {name}: {message}", err=True)
     phones = sum(group.phone_count for group in scenario.phones)
     click.echo(f"{file}: {phones} phones, {len(scenario.apps)} apps, {len(scenario.engines)} engines: no mistakes")

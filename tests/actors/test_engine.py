@@ -119,7 +119,7 @@ async def test_a_launched_engine_that_dies_comes_back_under_its_id_with_its_new_
     script.write_text(SERVER)
     config = EngineConfig(E1, launch=LaunchConfig(stop_grace_seconds=5.0, start_seconds=20.0))
     plan = attrs.evolve(process_plan_for(config, tmp_path), argv=(sys.executable, "-I", "-S", str(script)))
-    monkeypatch.setattr("actors.engine.process_plan_for", lambda *_: plan)
+    monkeypatch.setattr("actors.engine.process_plan_for", lambda *_, **__: plan)
     async with open_pool() as pool, open_supervisor("s", draw=lambda: 0.0) as supervisor:
         first = await supervisor.start_child(engine_spec_for(config, pool, tmp_path))
         assert pool.statistics().engines[0].url == first
