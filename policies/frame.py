@@ -27,6 +27,10 @@ class Frame:
     """The screen's size and rotation, read with the frame."""
     epoch: int = 0
     """Geometry epoch: grows by one whenever size, rotation or density changes."""
+    source: str = ""
+    """The capture method."""
+    is_unchanged: bool = False
+    """The phone has said nothing new since the frame before: the screen stands still, and the picture is not stale."""
 
     def __attrs_post_init__(self) -> None:
         if self.pixels.ndim != 3 or self.pixels.shape[2] != 3 or self.pixels.dtype != np.uint8:

@@ -1,6 +1,7 @@
 """What every phone driver offers, and the errors that say whose fault it was."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
@@ -42,6 +43,35 @@ class Unsupported(DeviceError):
     """This driver cannot do this kind of action; it never silently does nothing."""
 
 
+class ActionExpired(DeviceError):
+    """The action waited too long behind others, and was not begun: what it was meant for has passed."""
+
+
+class CaptureMethod(StrEnum):
+    """How pictures come from a phone."""
+
+    AUTO = "auto"
+    """The quickest whose pictures agree with the reference's; measured once a model, and remembered."""
+    RAW = "raw"
+    """`screencap`, uncompressed, with its exit status where the phone has shell_v2."""
+    RAW_EXEC = "raw-exec"
+    """The same through `exec:`, without a status."""
+    RAW_GZIP = "raw-gzip"
+    """Compressed by the phone: for slow lines."""
+    PNG = "png"
+    """What every phone can; slow to decode. The reference of all others."""
+    SCRCPY = "scrcpy"
+    """H.264 of a scrcpy server, which must be pointed at; input goes through it too."""
+
+
+class Driver(StrEnum):
+    """Which client talks to the adb server."""
+
+    NATIVE = "native"
+    ADBUTILS = "adbutils"
+    """The library, in worker threads: one call at a time, and no deadline while it reads."""
+
+
 @attrs.frozen
 class ShellResult:
     """What a command on the phone said. `exit_code` is None where the phone has no shell_v2 to carry it."""
@@ -74,6 +104,16 @@ class DeviceStatistics:
     actions_failed: int
     last_success_at: float | None
     """Run clock of the last call that the phone answered: its end-to-end liveness."""
+    capture_method: str = ""
+    """The `CaptureMethod` in use."""
+    captures_unchanged: int = 0
+    """Captures that found the screen as it was: nothing new had come over the stream."""
+    actions_expired: int = 0
+    """Actions that waited too long behind others and were not begun."""
+    input_wait_seconds: float = 0.0
+    """The longest that an action has waited for those before it."""
+    input_seconds: float = 0.0
+    """How long the last action took until the phone had it, beside the gesture's own time: the lag of input."""
 
 
 class Device(Protocol):

@@ -1,7 +1,7 @@
 """A small app with a truth that tests can read, and simulated phones that show it."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -94,10 +94,12 @@ def probe_of(phone: SimulatedPhone) -> ProbeApp:
 
 
 @asynccontextmanager
-async def simulated_phones(specs: Iterable[PhoneSpec]) -> AsyncIterator[tuple[SimulatedPhone, ...]]:
-    """Phones that listen while the block runs."""
+async def simulated_phones(
+    specs: Iterable[PhoneSpec], apps: Mapping[str, AppFactory] | None = None
+) -> AsyncIterator[tuple[SimulatedPhone, ...]]:
+    """Phones that listen while the block runs, with the probe app or with others."""
     async with trio.open_nursery() as nursery:
-        phones: tuple[SimulatedPhone, ...] = await nursery.start(serve_phones, tuple(specs), PROBE_APPS)
+        phones: tuple[SimulatedPhone, ...] = await nursery.start(serve_phones, tuple(specs), apps or PROBE_APPS)
         yield phones
         nursery.cancel_scope.cancel()
 

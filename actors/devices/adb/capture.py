@@ -1,9 +1,11 @@
-"""Raw captures: pixels and geometry read side by side, verified before anybody sees them.
+"""Captures by `screencap`: raw, raw and compressed, or PNG, verified before anybody sees them; and the geometry.
 
 The phone's `screencap` prints width, height, format (and, from Android 9 on, colour space) as u32, then RGBA.
 """
 
 import struct
+import zlib
+from collections.abc import Callable
 from typing import cast
 
 import attrs
@@ -12,34 +14,39 @@ import trio
 from actors.devices.adb.client import AdbClient, AdbSocket
 from actors.devices.adb.display import GEOMETRY_COMMAND, parse_geometry
 from actors.devices.adb.errors import AdbProtocolError, TruncatedCapture
-from actors.devices.adb.shell import run_shell
+from actors.devices.adb.png import pixels_in
 from actors.devices.adb.wire import CLOSED_STDIN, WireError, compact_shell
-from actors.devices.base import CaptureFailed
+from actors.devices.base import CaptureFailed, CaptureMethod
 from policies.frame import Pixels, pixels_from_rgba
 from policies.geometry import Geometry
 
-RAW_COMMAND = "screencap"
 HEADER = struct.Struct("<III")
 HEADER_SIZES = (16, 12)  # Android 9 added the colour space
 PIXEL_FORMAT_RGBA_8888 = 1
 BYTES_PER_PIXEL = 4
 LARGEST_SIDE = 16384
+LARGEST_PICTURE = LARGEST_SIDE * LARGEST_SIDE * BYTES_PER_PIXEL
 FIRST_BUFFER_SIZE = 4 * 1024 * 1024  # a 720x1280 screen
 GROWTH = 2
+GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _FRAMING_RESERVE = 4096  # shell,v2 adds five bytes a piece, and pieces may be small
 
 
 @attrs.frozen(eq=False)
-class RawPicture:
-    """A verified picture as the phone sent it; `pixels` may be reduced."""
+class Picture:
+    """A verified picture of a screen; `pixels` may be reduced."""
 
     pixels: Pixels = attrs.field(repr=False)
     width: int
-    """Pixels across of the screen, as the header says."""
+    """Pixels across of the screen, as the picture itself says."""
     height: int
     received_bytes: int
     received_at: float
-    """Run clock when the last byte had arrived."""
+    """`trio.current_time` when the last byte had arrived."""
+
+
+Decode = Callable[[memoryview, int | None, str], tuple[Pixels, int, int]]
+"""(what was printed, max_side, phone) to (BGR pixels, screen width, screen height)."""
 
 
 def picture_from(output: memoryview, *, max_side: int | None, phone: str) -> tuple[Pixels, int, int]:
@@ -49,8 +56,6 @@ def picture_from(output: memoryview, *, max_side: int | None, phone: str) -> tup
         TruncatedCapture: fewer bytes than the header promises.
         CaptureFailed: no header, another pixel format, or more bytes than promised.
     """
-    import cv2  # noqa: PLC0415  heavy, and needed in the worker thread alone
-
     if len(output) < HEADER.size:
         raise TruncatedCapture(f"a capture of {len(output)} bytes has no header", phone=phone)
     width, height, pixel_format = HEADER.unpack_from(output)
@@ -67,50 +72,111 @@ def picture_from(output: memoryview, *, max_side: int | None, phone: str) -> tup
         )
     if header_size not in HEADER_SIZES:
         raise CaptureFailed(f"{header_size - max(HEADER_SIZES)} bytes too many in a capture", phone=phone)
-    pixels = pixels_from_rgba(output[header_size:], width, height)
+    return reduced(pixels_from_rgba(output[header_size:], width, height), max_side), width, height
+
+
+def reduced(pixels: Pixels, max_side: int | None) -> Pixels:
+    """The picture, averaged down so that its longer side is at most `max_side`."""
+    import cv2  # noqa: PLC0415  heavy, and needed in the worker thread alone
+
+    height, width = pixels.shape[:2]
     longest = max(width, height)
-    if max_side is not None and longest > max_side:
-        size = (max(1, round(width * max_side / longest)), max(1, round(height * max_side / longest)))
-        pixels = cast("Pixels", cv2.resize(pixels, size, interpolation=cv2.INTER_AREA))
-    return pixels, width, height
+    if max_side is None or longest <= max_side:
+        return pixels
+    size = (max(1, round(width * max_side / longest)), max(1, round(height * max_side / longest)))
+    return cast("Pixels", cv2.resize(pixels, size, interpolation=cv2.INTER_AREA))
 
 
-async def capture_raw(
-    client: AdbClient, serial: str, *, framed: bool, max_side: int | None, expected_bytes: int
-) -> RawPicture:
-    """One picture. Put a `total_deadline` around it.
+def _decode_raw(output: memoryview, max_side: int | None, phone: str) -> tuple[Pixels, int, int]:
+    return picture_from(output, max_side=max_side, phone=phone)
+
+
+def _decode_gzip(output: memoryview, max_side: int | None, phone: str) -> tuple[Pixels, int, int]:
+    unpacker = zlib.decompressobj(GZIP_WINDOW)
+    try:
+        raw = unpacker.decompress(output, LARGEST_PICTURE + max(HEADER_SIZES))
+    except zlib.error as error:
+        raise CaptureFailed(f"the capture cannot be unpacked: {error}", phone=phone) from error
+    if not unpacker.eof:
+        raise TruncatedCapture(f"a compressed capture ends after {len(output)} bytes", phone=phone)
+    if unpacker.unused_data:
+        raise CaptureFailed(f"{len(unpacker.unused_data)} bytes behind a compressed capture", phone=phone)
+    return picture_from(memoryview(raw), max_side=max_side, phone=phone)
+
+
+def _decode_png(output: memoryview, max_side: int | None, phone: str) -> tuple[Pixels, int, int]:
+    pixels = pixels_in(output, phone=phone)
+    return reduced(pixels, max_side), pixels.shape[1], pixels.shape[0]
+
+
+@attrs.frozen
+class ScreencapMethod:
+    """One way to call `screencap`."""
+
+    command: str
+    decode: Decode
+    may_frame: bool
+    """Goes through `shell,v2,raw` where the phone has it."""
+    is_sized: bool = False
+    """The output is as long as the screen's size says."""
+
+
+SCREENCAP_METHODS: dict[CaptureMethod, ScreencapMethod] = {
+    CaptureMethod.RAW: ScreencapMethod("screencap", _decode_raw, may_frame=True, is_sized=True),
+    CaptureMethod.RAW_EXEC: ScreencapMethod("screencap", _decode_raw, may_frame=False, is_sized=True),
+    CaptureMethod.RAW_GZIP: ScreencapMethod("screencap | gzip -1", _decode_gzip, may_frame=True),
+    CaptureMethod.PNG: ScreencapMethod("screencap -p", _decode_png, may_frame=True),
+}
+
+
+async def capture_screen(
+    client: AdbClient,
+    serial: str,
+    *,
+    framed: bool,
+    max_side: int | None,
+    expected: Geometry | None = None,
+    method: CaptureMethod = CaptureMethod.RAW,
+) -> Picture:
+    """One picture by a method of `SCREENCAP_METHODS`. Put a `total_deadline` around it.
 
     Args:
         client: the adb server.
         serial: the phone.
-        framed: the phone has `shell_v2`, which tells a complete capture from a cut one by its exit code.
-        max_side: reduce the picture so that its longer side is at most this many pixels; None: as it is.
-        expected_bytes: how many will likely come; a wrong guess costs a copy.
+        framed: the phone has `shell_v2`.
+        max_side: reduce the picture so that its longer side is at most this many pixels.
+        expected: the screen as it was last, which says how long the output will be.
+        method: which way.
 
     Raises:
-        CaptureFailed: (or `TruncatedCapture`) there is no usable picture; the phone may be well.
+        TruncatedCapture: the stream ended early.
+        CaptureFailed: what came is no picture.
         DeviceLost: the phone or the adb server is gone.
     """
-    with client.borrowed_buffer(max(expected_bytes + _FRAMING_RESERVE, FIRST_BUFFER_SIZE)) as buffer:
-        service = f"shell,v2,raw:{RAW_COMMAND}" if framed else f"exec:{RAW_COMMAND}"
-        async with client.open_service(serial, service) as socket:
-            if framed:
+    way = SCREENCAP_METHODS[method]
+    is_framed = framed and way.may_frame
+    size = BYTES_PER_PIXEL * expected.width * expected.height if expected is not None and way.is_sized else 0
+    with client.borrowed_buffer(max(size + _FRAMING_RESERVE, FIRST_BUFFER_SIZE)) as buffer:
+        async with client.open_service(serial, f"{'shell,v2,raw' if is_framed else 'exec'}:{way.command}") as socket:
+            if is_framed:
                 await socket.send(CLOSED_STDIN)
             length = await _receive_all(socket, buffer)
         received_at = trio.current_time()
 
         def convert() -> tuple[Pixels, int, int]:
             with memoryview(buffer) as whole, whole[:length] as wire:
-                return _convert(wire, framed=framed, max_side=max_side, phone=serial)
+                return _convert(wire, way, framed=is_framed, max_side=max_side, phone=serial)
 
         # not abandoned on cancel: the buffer must not go to another phone while the thread reads it
         pixels, width, height = await trio.to_thread.run_sync(convert, limiter=client.limiter)
-    return RawPicture(pixels, width, height, length, received_at)
+    return Picture(pixels, width, height, length, received_at)
 
 
-def _convert(wire: memoryview, *, framed: bool, max_side: int | None, phone: str) -> tuple[Pixels, int, int]:
+def _convert(
+    wire: memoryview, way: ScreencapMethod, *, framed: bool, max_side: int | None, phone: str
+) -> tuple[Pixels, int, int]:
     if not framed:
-        return picture_from(wire, max_side=max_side, phone=phone)
+        return way.decode(wire, max_side, phone)
     try:
         output = compact_shell(wire)
     except WireError as error:
@@ -120,15 +186,15 @@ def _convert(wire: memoryview, *, framed: bool, max_side: int | None, phone: str
             raise TruncatedCapture(f"the stream ended in mid-capture, after {len(wire)} bytes", phone=phone)
         if output.exit_code != 0:
             reason = output.stderr.decode("utf-8", "replace").strip()
-            raise CaptureFailed(f"screencap exited with {output.exit_code}: {reason}", phone=phone)
-        return picture_from(output.stdout, max_side=max_side, phone=phone)
+            raise CaptureFailed(f"{way.command} exited with {output.exit_code}: {reason}", phone=phone)
+        return way.decode(output.stdout, max_side, phone)
 
 
 async def _receive_all(socket: AdbSocket, buffer: bytearray) -> int:
     length = 0
     while True:
         if length == len(buffer):
-            if length > LARGEST_SIDE * LARGEST_SIDE * BYTES_PER_PIXEL:
+            if length > LARGEST_PICTURE:
                 raise CaptureFailed("a capture that does not end", phone=socket.phone)
             buffer.extend(bytes(len(buffer) * (GROWTH - 1)))
         with memoryview(buffer) as whole, whole[length:] as room:
@@ -138,15 +204,14 @@ async def _receive_all(socket: AdbSocket, buffer: bytearray) -> int:
         length += count
 
 
-async def read_geometry(client: AdbClient, serial: str, *, framed: bool, timeout_seconds: float) -> Geometry:
-    """The screen's size, rotation and density now.
+def parse_geometry_output(output: bytes, *, phone: str) -> Geometry:
+    """The screen's size, rotation and density out of what `GEOMETRY_COMMAND` printed.
 
     Raises:
         AdbProtocolError: the phone's words are not understood.
     """
-    result = await run_shell(client, serial, GEOMETRY_COMMAND, timeout_seconds=timeout_seconds, framed=framed)
-    geometry = parse_geometry(result.stdout.decode("utf-8", "replace"))
+    geometry = parse_geometry(output.decode("utf-8", "replace"))
     if geometry is None:
-        start = result.stdout[:120].decode("utf-8", "replace")
-        raise AdbProtocolError(f"no size, rotation and density in {GEOMETRY_COMMAND!r}: {start!r}", phone=serial)
+        start = output[:120].decode("utf-8", "replace")
+        raise AdbProtocolError(f"no size, rotation and density in {GEOMETRY_COMMAND!r}: {start!r}", phone=phone)
     return geometry

@@ -47,6 +47,14 @@ class GeometryUnsettled(CaptureFailed):
     """The screen kept turning while it was read: picture and geometry never agreed."""
 
 
+class StreamUnavailable(DeviceError):
+    """No scrcpy server can be run on the phone: its file, its version, or the phone's encoder. The text says which."""
+
+
+class StreamBroken(DeviceError):
+    """The video stream ended or became unreadable; the phone may be well: begin it anew."""
+
+
 class TransferFailed(DeviceError):
     """The phone refused a push or pull; the text is its reason."""
 

@@ -4,18 +4,22 @@ The app in front is drawn in a worker thread; a lock keeps touches out of a worl
 its calls one after another and never going back in time.
 """
 
+import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import attrs
 import cv2
 import numpy as np
 import trio
 
-from actors.rehearsal.apps.base import App, AppFactory, LogLine, Touch, TouchPhase
+from actors.rehearsal.apps.base import App, AppFactory, Canvas, LogLine, Touch, TouchPhase
 from actors.rehearsal.phone.launcher import Launcher
 from actors.rehearsal.phone.packages import PackageRegistry
 from actors.rehearsal.phone.spec import PhoneSpec, package_for
+from actors.rehearsal.phone.stamp import stamped
+from actors.rehearsal.phone.stream import Stream
 from policies.geometry import Geometry
 
 SEED_STRIDE = 1000  # more phones than this never share a base seed, so no two phones repeat each other's apps
@@ -72,12 +76,16 @@ class Handset:
     """How many apps were started since boot."""
     log: deque[tuple[int, int, LogLine]] = attrs.field(init=False)
     """(running number, pid, line); `seconds` of a line counts from boot."""
+    sockets: dict[str, Callable[[Stream], Awaitable[None]]] = attrs.field(init=False, factory=dict)
+    """{name: handler} of `localabstract:NAME` that programs of this boot listen on."""
+    scrcpy_servers: list[Any] = attrs.field(init=False, factory=list)
+    """Those that run, for tests to look at."""
     _running: dict[str, RunningApp] = attrs.field(init=False, factory=dict)
     _front: str | None = attrs.field(init=False, default=None)
     _launcher: Launcher = attrs.field(init=False)
     _size: tuple[int, int] = attrs.field(init=False)
     _world: trio.Lock = attrs.field(init=False, factory=trio.Lock)
-    _finger: tuple[int, int] | None = attrs.field(init=False, default=None)
+    _fingers: dict[int, tuple[int, int]] = attrs.field(init=False, factory=dict)
     _logged: int = attrs.field(init=False, default=0)
     _next_pid: int = attrs.field(init=False, default=FIRST_PID)
 
@@ -130,17 +138,32 @@ class Handset:
         async with self._world:
             return await trio.to_thread.run_sync(self._png, self._shown, self.clock(), limiter=self.drawing)
 
-    @staticmethod
-    def _raw(app: App, now: float) -> tuple[bytes, memoryview]:
+    async def draw_screen(self) -> Canvas:
+        """The screen as RGB."""
+        async with self._world:
+            return await trio.to_thread.run_sync(self._canvas, self._shown, self.clock(), limiter=self.drawing)
+
+    def fresh_screen(self) -> Callable[[float], Canvas]:
+        """Draws what the phone's app shows from its start on if nobody touches it, at growing times from 0."""
+        factory = self.apps[self.spec.app] if self.spec.app is not None else None
+        if factory is None:
+            return self._launcher.draw
+        width, height = self._size
+        return factory(seed=self.spec.seed, width=width, height=height, now=0.0).draw
+
+    def _canvas(self, app: App, now: float) -> Canvas:
         canvas = app.draw(now)
+        return stamped(canvas, time.monotonic()) if self.spec.stamped else canvas
+
+    def _raw(self, app: App, now: float) -> tuple[bytes, memoryview]:
+        canvas = self._canvas(app, now)
         height, width = canvas.shape[:2]
         header = np.array([width, height, PIXEL_FORMAT_RGBA_8888, COLORSPACE_SRGB], _HEADER).tobytes()
         pixels = np.ascontiguousarray(cv2.cvtColor(canvas, cv2.COLOR_RGB2RGBA))
         return header, pixels.data.cast("B")
 
-    @staticmethod
-    def _png(app: App, now: float) -> bytes:
-        canvas = cv2.cvtColor(app.draw(now), cv2.COLOR_RGB2BGR)
+    def _png(self, app: App, now: float) -> bytes:
+        canvas = cv2.cvtColor(self._canvas(app, now), cv2.COLOR_RGB2BGR)
         _, encoded = cv2.imencode(".png", canvas, [cv2.IMWRITE_PNG_COMPRESSION, PNG_LEVEL])
         return encoded.tobytes()
 
@@ -148,22 +171,30 @@ class Handset:
 
     @property
     def finger(self) -> tuple[int, int] | None:
-        """Where the finger rests now; None when it is lifted."""
-        return self._finger
+        """Where a finger rests now, the first that was put down; None when all are lifted."""
+        return next(iter(self._fingers.values()), None)
 
-    async def touch(self, phase: TouchPhase, x: int, y: int) -> None:
-        """A finger event. Android's rule holds: a second DOWN lifts the first, MOVE and UP without DOWN are dropped."""
+    async def lift(self, finger: int) -> None:
+        """Lift a finger where it is, if it is down."""
+        where = self._fingers.get(finger)
+        if where is not None:
+            await self.touch(TouchPhase.UP, *where, finger=finger)
+
+    async def touch(self, phase: TouchPhase, x: int, y: int, *, finger: int = 0) -> None:
+        """A finger event. Android's rule: a second DOWN lifts that finger first, MOVE and UP without are dropped."""
         async with self._world:
             now = self.clock()
             if phase is TouchPhase.DOWN:
-                if self._finger is not None:
-                    self._shown.touch(now, Touch(TouchPhase.UP, *self._finger))
-                self._finger = (x, y)
-            elif self._finger is None:
+                if finger in self._fingers:
+                    self._shown.touch(now, Touch(TouchPhase.UP, *self._fingers[finger], finger))
+                self._fingers[finger] = (x, y)
+            elif finger not in self._fingers:
                 return
+            elif phase is TouchPhase.MOVE:
+                self._fingers[finger] = (x, y)
             else:
-                self._finger = (x, y) if phase is TouchPhase.MOVE else None
-            self._shown.touch(now, Touch(phase, x, y))
+                del self._fingers[finger]
+            self._shown.touch(now, Touch(phase, x, y, finger))
             if self._shown is self._launcher and self._launcher.chosen is not None:
                 chosen, self._launcher.chosen = self._launcher.chosen, None
                 self._bring_to_front(chosen)
@@ -173,7 +204,7 @@ class Handset:
         async with self._world:
             if name == "HOME":
                 self._front = None
-                self._finger = None
+                self._fingers.clear()
             else:
                 self._shown.key(self.clock(), name)
 
@@ -218,7 +249,7 @@ class Handset:
                 self._collect(running)
             if self._front == package:
                 self._front = None
-                self._finger = None
+                self._fingers.clear()
 
     async def collect_log(self) -> None:
         """Move what the apps logged into `log`."""
@@ -252,7 +283,7 @@ class Handset:
             self.starts += 1
             self._next_pid += 1
         self._front = package
-        self._finger = None
+        self._fingers.clear()
         return fresh
 
     def _collect(self, running: RunningApp) -> None:

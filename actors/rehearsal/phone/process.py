@@ -1,7 +1,7 @@
 """What a program on a simulated phone has: arguments, a phone, input, output and errors."""
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import attrs
 
@@ -89,6 +89,8 @@ class Process:
     stdin: Input
     out: Write
     err: Write
+    environ: Mapping[str, str] = attrs.field(factory=dict)
+    """What stood before the program: `NAME=value program ...`."""
 
     @property
     def arguments(self) -> tuple[str, ...]:

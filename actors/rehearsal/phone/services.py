@@ -1,5 +1,6 @@
 """The services that a host may open on a simulated phone, by name: shell, exec, sync and localabstract."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 
 import attrs
@@ -18,6 +19,7 @@ from actors.rehearsal.phone.programs_android import ANDROID_PROGRAMS
 from actors.rehearsal.phone.programs_input import INPUT_PROGRAMS
 from actors.rehearsal.phone.programs_packages import PACKAGE_PROGRAMS
 from actors.rehearsal.phone.programs_unix import UNIX_PROGRAMS, store
+from actors.rehearsal.phone.scrcpy import SCRCPY_PROGRAMS
 from actors.rehearsal.phone.stream import Stream
 from actors.rehearsal.phone.sync import serve_sync
 from actors.rehearsal.phone.wire import (
@@ -31,9 +33,16 @@ from actors.rehearsal.phone.wire import (
 
 Serve = Callable[[Stream], Awaitable[None]]
 
-PROGRAMS: Mapping[str, Program] = UNIX_PROGRAMS | ANDROID_PROGRAMS | INPUT_PROGRAMS | PACKAGE_PROGRAMS
+PROGRAMS: Mapping[str, Program] = {
+    **UNIX_PROGRAMS,
+    **ANDROID_PROGRAMS,
+    **INPUT_PROGRAMS,
+    **PACKAGE_PROGRAMS,
+    **SCRCPY_PROGRAMS,
+}
 NOT_FOUND = 127  # POSIX: the exit code of a shell that finds no such program
 SYNTAX_ERROR = 2
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
 def service_for(name: str, handset: Handset, sockets: Mapping[str, Serve]) -> Serve | None:
@@ -49,7 +58,7 @@ def service_for(name: str, handset: Handset, sockets: Mapping[str, Serve]) -> Se
     if kind == "sync":
         return lambda stream: serve_sync(stream, handset)
     if kind == "localabstract":
-        return sockets.get(argument)
+        return handset.sockets.get(argument) or sockets.get(argument)
     return None
 
 
@@ -129,6 +138,11 @@ class Shell:
         argv = tuple(word.replace(LAST_EXIT_CODE, str(self.last)) for word in command.argv)
         if argv[:1] == ("exec",):
             argv = argv[1:] or ("true",)  # `adb logcat` runs `export ...; exec logcat ...`
+        environ: dict[str, str] = {}
+        while len(argv) > 1 and _ASSIGNMENT.match(argv[0]):
+            key, _, value = argv[0].partition("=")
+            environ[key] = value
+            argv = argv[1:]
         name = argv[0].rsplit("/", 1)[-1]
         if name == "exit":
             raise _Exit(int(argv[1]) & 0xFF if len(argv) > 1 and argv[1].isdigit() else self.last)
@@ -148,7 +162,7 @@ class Shell:
             code = NOT_FOUND
         else:
             try:
-                code = await program(Process(argv, self.handset, stdin, out, err))
+                code = await program(Process(argv, self.handset, stdin, out, err, environ))
             except UsageError as error:
                 await err(f"{error}\n".encode())
                 code = error.exit_code

@@ -1,5 +1,7 @@
 """What a simulated phone is, before it runs."""
 
+from enum import StrEnum
+
 import attrs
 
 from actors.rehearsal.phone.auth import AuthMode
@@ -12,6 +14,15 @@ ADB_SCANNED_PORTS = range(5554, 5586)
 """Every adb server looks for emulators here by itself: a phone on such a port would be listed twice."""
 
 MIN_SIDE, MAX_SIDE = 64, 8192  # smaller than an icon, larger than any phone: a typing mistake
+
+
+class VideoKind(StrEnum):
+    """What the scrcpy server of a phone sends."""
+
+    LIVE = "live"
+    """The screen, encoded as it changes."""
+    SHARED = "shared"
+    """A few seconds of the app by itself, encoded once for all phones of the process: cheap enough for a fleet."""
 
 
 def package_for(app: str) -> str:
@@ -50,6 +61,9 @@ class PhoneSpec:
     """`VERSION_CHECKSUM` or `VERSION_NO_CHECKSUM`: an old phone sends and checks sums."""
     max_payload: int = MAX_PAYLOAD
     """The phone's `maxdata` in bytes; the smaller of both sides' holds."""
+    video: VideoKind = VideoKind.LIVE
+    stamped: bool = False
+    """The machine's monotonic clock stands in every picture (`stamp.read_stamp`)."""
 
     def __attrs_post_init__(self) -> None:
         if self.port in ADB_SCANNED_PORTS:
@@ -73,6 +87,8 @@ def specs_for(
     height: int = 1280,
     base_port: int = 16000,
     first_number: int = 0,
+    video: VideoKind = VideoKind.LIVE,
+    stamped: bool = False,
 ) -> tuple[PhoneSpec, ...]:
     """`count` phones on consecutive ports (or on free ones if `base_port` is 0), each with a seed of its own.
 
@@ -89,6 +105,8 @@ def specs_for(
             seed=seed + number,
             width=width,
             height=height,
+            video=video,
+            stamped=stamped,
         )
         for number in range(count)
     )

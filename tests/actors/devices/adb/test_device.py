@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import attrs
 import numpy as np
 import pytest
 import trio
 
 from actors.devices.adb.attach import HEAL_AFTER_SECONDS, attach
+from actors.devices.adb.capture import SCREENCAP_METHODS
 from actors.devices.adb.client import AdbClient
 from actors.devices.adb.device import AdbDeadlines, AdbDevice, open_adb_device
 from actors.devices.adb.errors import (
@@ -20,7 +22,7 @@ from actors.devices.adb.files import pull_file, push_file, stat_file
 from actors.devices.adb.identity import addresses_by_phone, read_identities
 from actors.devices.adb.install import install_apks
 from actors.devices.adb.shell import run_exec, run_shell
-from actors.devices.base import ActionRefused, CaptureFailed, DeviceError, DeviceLost, DeviceTimeout
+from actors.devices.base import ActionRefused, CaptureFailed, CaptureMethod, DeviceError, DeviceLost, DeviceTimeout
 from actors.rehearsal.phone.auth import AuthMode
 from actors.rehearsal.phone.serve import SimulatedPhone
 from actors.rehearsal.phone.spec import DEFAULT_FEATURES
@@ -372,10 +374,12 @@ async def test_screencap_that_fails_is_no_frame(
         genuine_adb(adb_binary, tmp_path) as adb,
         open_adb_device(adb.server.client, phone.address) as device,
     ):
-        monkeypatch.setattr("actors.devices.adb.capture.RAW_COMMAND", "screencap one two")
+        raw = SCREENCAP_METHODS[CaptureMethod.RAW]
+        wrong = attrs.evolve(raw, command="screencap one two")
+        monkeypatch.setitem(SCREENCAP_METHODS, CaptureMethod.RAW, wrong)
         with pytest.raises(CaptureFailed, match="exited with 1"):
             await device.capture()
-        monkeypatch.setattr("actors.devices.adb.capture.RAW_COMMAND", "true")
+        monkeypatch.setitem(SCREENCAP_METHODS, CaptureMethod.RAW, attrs.evolve(raw, command="true"))
         with pytest.raises(TruncatedCapture, match="0 bytes"):
             await device.capture()
         monkeypatch.undo()

@@ -1,0 +1,469 @@
+"""One scrcpy server on one phone: pushed, started, its video decoded into a slot for the newest picture, and stopped.
+
+Its sockets are reached as `localabstract:` services through the adb server, as `adb forward` does inside: there is no
+port to take and no forward to take back. On a screen that stands still nothing is sent, so silence says nothing: that
+the phone lives is for another probe to find out.
+"""
+
+import hashlib
+import re
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import attrs
+import trio
+from av.video.frame import VideoFrame
+
+from actors.devices.adb.client import AdbClient, AdbSocket, phone_timeout, total_deadline
+from actors.devices.adb.errors import AdbServerLost, ServiceClosed, StreamBroken, StreamUnavailable
+from actors.devices.adb.files import push_file, stat_file
+from actors.devices.adb.scrcpy_control import (
+    RESET_VIDEO,
+    ClipboardSet,
+    ControlWireError,
+    DeviceMessageReader,
+    VideoSize,
+)
+from actors.devices.adb.scrcpy_decoder import Decoded, DecodeFailed, ScreenDecoder, pixels_of
+from actors.devices.adb.scrcpy_wire import (
+    Packet,
+    ScrcpyVersion,
+    ScrcpyWireError,
+    Session,
+    VideoReader,
+    parse_version,
+)
+from actors.devices.adb.shell import SHELL_V2
+from actors.devices.adb.wire import SHELL_EXIT, ShellReader, WireError
+from actors.devices.base import DeviceError
+from policies.frame import Pixels
+from runtime.nursery import open_bare_nursery
+from runtime.telemetry import counter, emit
+
+REMOTE_FOLDER = "/data/local/tmp"
+SERVER_CLASS = "com.genymobile.scrcpy.Server"
+START_SECONDS = 8.0  # app_process is a Java start: 1 s on a quick phone
+SOCKET_RETRY_SECONDS = 0.1
+RESET_PAUSE_SECONDS = 1.0  # a key frame takes a moment; asking again meanwhile only makes more of them
+SEND_SECONDS = 2.0
+LOG_KEPT = 2000  # bytes of what the server said last
+QUEUED_PACKETS = 120  # four seconds at 30 fps: a decoder that is further behind starts again at a key frame
+UNKNOWN_VERSION = "0.0"  # no server takes it, and each says in its refusal which it is
+_IN_NAME = re.compile(r"scrcpy-server-?v?(\d+\.\d+(?:\.\d+)?)")
+_MISMATCH = re.compile(r"server version \((\d+\.\d+(?:\.\d+)?)\) does not match")
+
+_RESETS = counter("actors_video_reset_requests_total", "Key frames asked of scrcpy servers after broken video.")
+
+
+@attrs.frozen(kw_only=True)
+class ScrcpyConfig:
+    """How to run a server."""
+
+    jar: Path
+    """The server's file; its version is read from its name, else asked of itself."""
+    max_side: int | None = None
+    """The phone reduces the picture so that its longer side is at most this many pixels."""
+    max_fps: float = 5.0
+    bit_rate: int = 4_000_000
+
+
+def version_in_name(jar: Path) -> str:
+    """The version that a server's file name tells, as scrcpy's releases do."""
+    found = _IN_NAME.search(jar.name)
+    return found.group(1) if found else UNKNOWN_VERSION
+
+
+def server_command(remote: str, version: str, scid: str, config: ScrcpyConfig) -> str:
+    """The line for the phone's shell."""
+    options = ["tunnel_forward=true", "audio=false", "control=true", "cleanup=false", "clipboard_autosync=false"]
+    options += [f"scid={scid}", f"max_fps={config.max_fps:g}", f"video_bit_rate={config.bit_rate}"]
+    if config.max_side is not None:
+        options.append(f"max_size={config.max_side}")
+    return f"CLASSPATH={remote} app_process / {SERVER_CLASS} {version} {' '.join(options)}"
+
+
+@attrs.frozen(eq=False)
+class StreamPicture:
+    """The newest picture of the stream."""
+
+    frame: VideoFrame = attrs.field(repr=False)
+    number: int
+    """Counts pictures since the stream began."""
+    pts_us: int
+    """The phone's clock, in microseconds."""
+    received_at: float
+    """`trio.current_time` when its last byte had come."""
+    decoded_at: float
+
+
+@attrs.frozen
+class StreamStatistics:
+    """Counts since the stream began."""
+
+    packets: int
+    received_bytes: int
+    pictures: int
+    errors: int
+    """Times that the decoder had to begin again."""
+    resets: int
+    """Key frames that were asked for."""
+    last_received_at: float | None
+
+
+@attrs.define(eq=False)
+class ScrcpyStream:
+    """Made by `open_scrcpy`; of no use after that block."""
+
+    client: AdbClient
+    serial: str
+    version: ScrcpyVersion
+    config: ScrcpyConfig
+    _video: AdbSocket
+    _control: AdbSocket
+    _newest: StreamPicture | None = attrs.field(init=False, default=None)
+    _video_size: VideoSize | None = attrs.field(init=False, default=None)
+    _changed: trio.Event = attrs.field(init=False, factory=trio.Event)
+    _packets: list[tuple[Packet | Session, float]] = attrs.field(init=False, factory=list)
+    _arrived: trio.Event = attrs.field(init=False, factory=trio.Event)
+    _decoder: ScreenDecoder = attrs.field(init=False, factory=ScreenDecoder)
+    _sending: trio.Lock = attrs.field(init=False, factory=trio.Lock)
+    _acknowledged: int = attrs.field(init=False, default=0)
+    _next_sequence: int = attrs.field(init=False, default=1)
+    _reset_at: float = attrs.field(init=False, default=float("-inf"))
+    _counts: dict[str, int] = attrs.field(
+        init=False, factory=lambda: dict.fromkeys(("packets", "bytes", "pictures", "errors", "resets"), 0)
+    )
+    _last_received_at: float | None = attrs.field(init=False, default=None)
+    _pixels: tuple[int, int | None, Pixels] | None = attrs.field(init=False, default=None)
+
+    # -- pictures
+
+    @property
+    def newest(self) -> StreamPicture | None:
+        """The newest decoded picture of the present session; None before its first."""
+        return self._newest
+
+    @property
+    def video_size(self) -> VideoSize | None:
+        """The size that touches must name."""
+        return self._video_size
+
+    async def wait_picture(self, *, after: int = -1) -> StreamPicture:
+        """The newest picture, once there is one numbered above `after`. Put a deadline around it."""
+        while self._newest is None or self._newest.number <= after:
+            await self._changed.wait()
+        return self._newest
+
+    async def pixels_of(self, picture: StreamPicture, max_side: int | None) -> Pixels:
+        """A picture as BGR, converted once, in a worker thread, when somebody wants to look at it."""
+        if self._pixels is None or self._pixels[:2] != (picture.number, max_side):
+            pixels = await trio.to_thread.run_sync(pixels_of, picture.frame, max_side, limiter=self.client.limiter)
+            self._pixels = (picture.number, max_side, pixels)
+        return self._pixels[2]
+
+    async def reset_video(self) -> None:
+        """Ask for a key frame, at most one each `RESET_PAUSE_SECONDS`.
+
+        Raises:
+            StreamBroken: this version cannot; the stream must be begun anew.
+        """
+        if not self.version.can_reset_video:
+            raise StreamBroken(f"scrcpy {self.version.text} cannot be asked for a key frame", phone=self.serial)
+        if trio.current_time() - self._reset_at >= RESET_PAUSE_SECONDS:
+            self._reset_at = trio.current_time()
+            self._counts["resets"] += 1
+            _RESETS.inc()
+            await self.send(RESET_VIDEO)
+
+    # -- input
+
+    def next_sequence(self) -> int:
+        """A number for a clipboard message, unique on this stream."""
+        number, self._next_sequence = self._next_sequence, self._next_sequence + 1
+        return number
+
+    async def send(self, message: bytes) -> None:
+        """Send a control message. Cancelled in the middle of one it would garble all that follow, so it is not.
+
+        Raises:
+            DeviceTimeout: the phone takes no input.
+            StreamBroken: the connection is gone; the phone may be well.
+        """
+        async with self._sending:
+            with (
+                trio.CancelScope(shield=True),
+                total_deadline(SEND_SECONDS, lambda: phone_timeout(self.serial, "input", SEND_SECONDS)),
+            ):
+                try:
+                    await self._control.send(message)
+                except AdbServerLost as error:
+                    raise StreamBroken(f"the scrcpy server takes no more input: {error}", phone=self.serial) from error
+
+    async def wait_acknowledged(self, sequence: int) -> None:
+        """Return once the server has set the clipboard of that sequence. Put a deadline around it."""
+        while self._acknowledged < sequence:
+            await self._changed.wait()
+
+    def statistics(self) -> StreamStatistics:
+        """Counts so far."""
+        counts = self._counts
+        return StreamStatistics(
+            packets=counts["packets"],
+            received_bytes=counts["bytes"],
+            pictures=counts["pictures"],
+            errors=counts["errors"],
+            resets=counts["resets"],
+            last_received_at=self._last_received_at,
+        )
+
+    # -- tasks; each ends by an error alone
+
+    async def run(self) -> None:
+        """Receive and decode until the stream ends.
+
+        Raises:
+            StreamBroken: the server ended, or what it sends cannot be understood.
+            DeviceLost: the phone or the adb server is gone.
+        """
+        failures: list[DeviceError] = []  # a server that dies fails several at once; the first says why
+
+        async def guarded(task: Callable[[], Awaitable[None]], nursery: trio.Nursery) -> None:
+            try:
+                await task()
+            except DeviceError as error:
+                failures.append(error)
+                nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            for task in (self._receive_video, self._receive_control, self._decode_packets):
+                nursery.start_soon(guarded, task, nursery)
+        raise failures[0]
+
+    async def _receive_video(self) -> None:
+        reader = VideoReader(self.version)
+        while data := await self._video.receive_some():
+            now = trio.current_time()
+            self._last_received_at = now
+            self._counts["bytes"] += len(data)
+            try:
+                for event in reader.feed(data):
+                    if isinstance(event, Packet | Session):
+                        self._packets.append((event, now))
+                        self._counts["packets"] += 1
+            except ScrcpyWireError as error:
+                raise StreamBroken(f"the video stream is not understood: {error}", phone=self.serial) from error
+            self._arrived.set()
+        raise StreamBroken("the scrcpy server ended the video", phone=self.serial)
+
+    async def _receive_control(self) -> None:
+        reader = DeviceMessageReader()
+        while data := await self._control.receive_some():
+            try:
+                for message in reader.feed(data):
+                    self._take(message)
+            except ControlWireError as error:
+                raise StreamBroken(f"the control stream is not understood: {error}", phone=self.serial) from error
+        raise StreamBroken("the scrcpy server ended the control connection", phone=self.serial)
+
+    def _take(self, message: ClipboardSet) -> None:
+        self._acknowledged = max(self._acknowledged, message.sequence)
+        self._tell()
+
+    async def _decode_packets(self) -> None:
+        while True:
+            await self._arrived.wait()
+            self._arrived = trio.Event()
+            batch, self._packets = self._packets, []
+            if len(batch) > QUEUED_PACKETS:
+                batch = [entry for entry in batch if isinstance(entry[0], Session) or entry[0].is_config]
+                self._decoder.reset()
+                await self._begin_again("the decoder cannot keep up")
+            run: list[Packet] = []
+            received_at = 0.0
+            for event, at in batch:
+                if isinstance(event, Session):
+                    await self._decode_run(run, received_at)
+                    run = []
+                    self._begin_session(event)
+                else:
+                    run.append(event)
+                    received_at = at
+            await self._decode_run(run, received_at)
+
+    def _begin_session(self, session: Session) -> None:
+        """What is shown from now on has another size: the old picture is of a screen that is gone."""
+        size = VideoSize(session.width, session.height)
+        if self._video_size is not None:
+            self._decoder.reset()
+        if size != self._video_size:
+            self._newest = None
+        self._video_size = size
+
+    async def _decode_run(self, packets: list[Packet], received_at: float) -> None:
+        if not packets:
+            return
+        try:
+            decoded = await trio.to_thread.run_sync(self._decoder.decode, packets, limiter=self.client.limiter)
+        except DecodeFailed as error:
+            self._counts["errors"] += 1
+            await self._begin_again(str(error))
+            return
+        if decoded is not None:
+            self._show(decoded, received_at)
+        elif self._decoder.needs_key and not all(packet.is_config for packet in packets):
+            await self.reset_video()
+
+    async def _begin_again(self, why: str) -> None:
+        emit("actors.video.broken", level="warning", phone=self.serial, error=why)
+        await self.reset_video()
+
+    def _show(self, decoded: Decoded, received_at: float) -> None:
+        self._counts["pictures"] += decoded.count
+        # servers before 4 tell a rotation by nothing but the size of the pictures
+        self._video_size = VideoSize(decoded.width, decoded.height)
+        self._newest = StreamPicture(
+            frame=decoded.frame,
+            number=self._counts["pictures"] - 1,
+            pts_us=decoded.pts_us,
+            received_at=received_at,
+            decoded_at=trio.current_time(),
+        )
+        self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+class _Refused(Exception):
+    """The server did not start; `said` is what it printed."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        self.said = said
+
+
+@asynccontextmanager
+async def open_scrcpy(
+    client: AdbClient, serial: str, config: ScrcpyConfig, *, features: frozenset[str]
+) -> AsyncIterator[ScrcpyStream]:
+    """A server that runs and has taken our connections; `run` it. It ends with the block.
+
+    Raises:
+        StreamUnavailable: no such file, or the server does not start; the text is its own.
+        DeviceLost: the phone or the adb server is gone.
+    """
+    framed = SHELL_V2 in features
+    remote = await _pushed(client, serial, config.jar)
+    version = version_in_name(config.jar)
+    for is_last in (False, True):
+        async with AsyncExitStack() as stack:
+            try:
+                stream = await _start(stack, client, serial, remote, version, config, framed=framed)
+            except _Refused as refused:
+                found = _MISMATCH.search(refused.said)
+                if is_last or found is None or found.group(1) == version:
+                    raise StreamUnavailable(
+                        f"the scrcpy server did not start: {refused.said or 'it said nothing'}", phone=serial
+                    ) from None
+                version = found.group(1)
+                continue
+            yield stream
+            return
+
+
+async def _pushed(client: AdbClient, serial: str, jar: Path) -> str:
+    """The server's path on the phone, pushed unless the same is there; named by content, so that versions coexist."""
+    try:
+        content = await trio.Path(jar).read_bytes()
+    except OSError as error:
+        raise StreamUnavailable(f"scrcpy_server {jar}: {error.strerror or error}", phone=serial) from error
+    remote = f"{REMOTE_FOLDER}/corral-scrcpy-{hashlib.sha256(content).hexdigest()[:12]}.jar"
+    there = await stat_file(client, serial, remote)
+    if there is None or there.size != len(content):
+        await push_file(client, serial, content, remote)
+    return remote
+
+
+async def _start(
+    stack: AsyncExitStack,
+    client: AdbClient,
+    serial: str,
+    remote: str,
+    version: str,
+    config: ScrcpyConfig,
+    *,
+    framed: bool,
+) -> ScrcpyStream:
+    """Start the server and connect, video first.
+
+    Raises:
+        _Refused: it ended at once, or did not listen in time.
+    """
+    scid = f"{secrets.randbits(31):08x}"  # an id of the connection, not a secret
+    command = server_command(remote, version, scid, config)
+    service = f"shell,v2,raw:{command}" if framed else f"shell:{command} 2>&1"
+    socket = await stack.enter_async_context(client.open_service(serial, service))
+    nursery = await stack.enter_async_context(open_bare_nursery())
+    stack.callback(nursery.cancel_scope.cancel)
+    log = _ServerLog(socket, framed=framed)
+    nursery.start_soon(log.run)
+    known = parse_version_for(version, serial) if version != UNKNOWN_VERSION else None
+    with trio.move_on_after(START_SECONDS):
+        video = await _connected(stack, client, serial, scid, log)
+        control = await _connected(stack, client, serial, scid, log)
+        if known is None:
+            raise StreamUnavailable("the scrcpy server takes any version: name its file after its own", phone=serial)
+        return ScrcpyStream(client, serial, known, config, video, control)
+    raise _Refused(log.text or f"no connection within {START_SECONDS:g} s")
+
+
+def parse_version_for(version: str, serial: str) -> ScrcpyVersion:
+    """A version that we speak. Raises `StreamUnavailable`."""
+    try:
+        return parse_version(version)
+    except ScrcpyWireError as error:
+        raise StreamUnavailable(str(error), phone=serial) from error
+
+
+async def _connected(stack: AsyncExitStack, client: AdbClient, serial: str, scid: str, log: "_ServerLog") -> AdbSocket:
+    while True:
+        try:
+            return await stack.enter_async_context(client.open_service(serial, f"localabstract:scrcpy_{scid}"))
+        except ServiceClosed:
+            # it does not listen yet, or never will
+            with trio.move_on_after(SOCKET_RETRY_SECONDS):
+                await log.ended.wait()
+                raise _Refused(log.text) from None
+
+
+class _ServerLog:
+    """Reads what the server prints, so that it never blocks on that, and keeps the end of it."""
+
+    def __init__(self, socket: AdbSocket, *, framed: bool) -> None:
+        self._socket = socket
+        self._pieces = ShellReader() if framed else None
+        self._kept = b""
+        self.ended = trio.Event()
+
+    @property
+    def text(self) -> str:
+        """The last of it."""
+        return " ".join(self._kept.decode("utf-8", "replace").split())
+
+    async def run(self) -> None:
+        try:
+            while data := await self._socket.receive_some():
+                self._keep(data)
+        except (DeviceError, WireError) as error:
+            self._kept += f" ({error})".encode()
+        finally:
+            self.ended.set()
+
+    def _keep(self, data: bytes) -> None:
+        printed = data
+        if self._pieces is not None:
+            printed = b"".join(piece for kind, piece in self._pieces.feed(data) if kind != SHELL_EXIT)
+        self._kept = (self._kept + printed)[-LOG_KEPT:]
