@@ -223,43 +223,26 @@ class EngineClient:
         )
 
     async def _exchange(self, request: WireRequest, reader: ReplyReader, times: _Times) -> None:
-        """Send the request and feed the reader to the end.
-
-        httpcore's streams are async generators, and one that is left half-way is closed by the garbage collector
-        at some later time. So a bad answer is not left by raising: its next read is cancelled, and then we raise.
-        """
-        problem: EngineError | None = None
-        status, error_body = 0, bytearray()
+        """Send the request and feed the reader to the end."""
+        error_body = bytearray()
         try:
-            with trio.CancelScope() as cut:
-                async with self._connections.open_response(
-                    "POST", request.path, request.headers, request.body
-                ) as response:
-                    status = response.status
-                    if status == 200:
-                        problem = self._check_type(response)
-                    async for chunk in response.aiter_stream():
-                        if status != 200:
-                            error_body += chunk
-                        elif problem is None:
-                            problem = self._feed(reader, chunk, times)
-                        if problem is not None or len(error_body) > MAX_BODY_READ:
-                            cut.cancel()
-                        elif reader.done and cut.deadline == float("inf"):
-                            cut.deadline = trio.current_time() + TAIL_SECONDS
+            async with self._connections.open_response("POST", request.path, request.headers, request.body) as response:
+                if response.status == 200:
+                    self._check_type(response.headers)
+                    while chunk := await response.receive():
+                        self._feed(reader, chunk, times)
+                        if reader.done:
+                            times.patience.deadline = min(times.patience.deadline, trio.current_time() + TAIL_SECONDS)
+                    return
+                while len(error_body) <= MAX_BODY_READ and (chunk := await response.receive()):
+                    error_body += chunk
         except Exception as error:
             raise self._ours(error) from error
-        if status != 200:
-            problem = error_for_status(status, bytes(error_body[:MAX_BODY_READ]), self.config.id)
-        if problem is not None:
-            raise problem
+        raise error_for_status(response.status, bytes(error_body[:MAX_BODY_READ]), self.config.id)
 
-    def _feed(self, reader: ReplyReader, chunk: bytes, times: _Times) -> EngineError | None:
+    def _feed(self, reader: ReplyReader, chunk: bytes, times: _Times) -> None:
         tokens_before = reader.pieces
-        try:
-            reader.feed(chunk)
-        except EngineError as error:
-            return error
+        reader.feed(chunk)
         if reader.pieces > tokens_before:
             times.last_token = trio.current_time()
             if times.first_token is None:
@@ -267,14 +250,12 @@ class EngineClient:
                 times.patience.deadline = times.whole_by
                 if times.on_first_token is not None:
                     times.on_first_token()
-        return None
 
-    def _check_type(self, response: httpcore.Response) -> EngineError | None:
-        kinds = [value for name, value in response.headers if name.lower() == b"content-type"]
-        if kinds and kinds[0].lower().startswith(b"text/event-stream"):
-            return None
-        said = kinds[0].decode("latin-1")[:80] if kinds else "nothing"
-        return EngineGarbled(f"it answered {said!r} instead of an event stream", engine=self.config.id, over=False)
+    def _check_type(self, headers: list[tuple[bytes, bytes]]) -> None:
+        kinds = [value for name, value in headers if name == b"content-type"]
+        if not kinds or not kinds[0].lower().startswith(b"text/event-stream"):
+            said = kinds[0].decode("latin-1")[:80] if kinds else "nothing"
+            raise EngineGarbled(f"it answered {said!r} instead of an event stream", engine=self.config.id, over=False)
 
     async def _make_sure_it_is_over(self, request_id: str) -> bool:
         """Abort a request; True when it is sure that the engine does not work on it any more.
@@ -345,27 +326,23 @@ class EngineClient:
             headers.append(("Content-Type", "application/json"))
         if self._api_key is not None:
             headers.append(("Authorization", f"Bearer {self._api_key.reveal()}"))
-        status, received = 0, bytearray()
+        received = bytearray()
         try:
-            with trio.CancelScope() as cut:
-                async with self._control.open_response(method, path, tuple(headers), body) as response:
-                    status = response.status
-                    async for chunk in response.aiter_stream():
-                        received += chunk
-                        if len(received) > max_bytes:
-                            cut.cancel()
+            async with self._control.open_response(method, path, tuple(headers), body) as response:
+                while len(received) <= max_bytes and (chunk := await response.receive()):
+                    received += chunk
         except Exception as error:
             raise self._ours(error) from error
-        return (status, bytes(received[:max_bytes]))
+        return (response.status, bytes(received[:max_bytes]))
 
     def _ours(self, error: Exception) -> EngineError:
         """The `EngineError` for what httpcore raised; anything else is a bug, and raised as it is."""
         engine = self.config.id
         match error:
+            case EngineError():
+                return error
             case httpcore.ConnectError() | httpcore.ConnectTimeout():
                 return EngineLost(f"cannot connect to {self.url}: {error}", engine=engine)
-            case httpcore.ConnectionNotAvailable():  # closed between its being taken and its being used
-                return EngineLost("the connection was closed before the request was sent", engine=engine)
             case httpcore.UnsupportedProtocol() | httpcore.LocalProtocolError():
                 return EngineRefused(f"the request is not valid HTTP: {error}", engine=engine)
             case httpcore.NetworkError() | httpcore.RemoteProtocolError() | httpcore.TimeoutException():

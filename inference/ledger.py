@@ -1,5 +1,9 @@
 """The metrics of requests: where their time went, and who used how many tokens."""
 
+import functools
+
+from prometheus_client import Counter, Histogram
+
 from inference.messages import Completion, Prompt
 from runtime.telemetry import counter, histogram
 
@@ -18,20 +22,42 @@ _TENANT_OUTPUT = counter("inference_tenant_output_tokens_total", "Tokens of answ
 _TENANT_LIMITED = counter("inference_tenant_limited_requests_total", "Refused: tokens per minute used up.", _TENANT)
 
 
+MAX_LABELS = 4096  # children that are kept at hand; looking one up by its labels costs as much as counting
+
+
+@functools.lru_cache(maxsize=MAX_LABELS)
+def _of_engine(engine: str) -> tuple[Histogram, Histogram, Histogram, Counter, Counter, Counter]:
+    return (
+        _QUEUE.labels(engine),
+        _PREFILL.labels(engine),
+        _DECODE.labels(engine),
+        _PROMPT_TOKENS.labels(engine),
+        _CACHED_TOKENS.labels(engine),
+        _OUTPUT_TOKENS.labels(engine),
+    )
+
+
+@functools.lru_cache(maxsize=MAX_LABELS)
+def _of_tenant(workload: str, tenant: str) -> tuple[Counter, Counter, Counter]:
+    who = (workload, tenant)
+    return (_TENANT_INPUT.labels(*who), _TENANT_CACHED.labels(*who), _TENANT_OUTPUT.labels(*who))
+
+
 def count_completion(prompt: Prompt, completion: Completion, seconds: float) -> None:
     """Count an answer; `seconds` is from the call to the end."""
-    engine, usage = completion.engine, completion.usage
-    _COMPLETE.labels(engine, completion.why).observe(seconds)
-    _QUEUE.labels(engine).observe(completion.queue_seconds)
-    _PREFILL.labels(engine).observe(completion.prefill_seconds)
-    _DECODE.labels(engine).observe(completion.decode_seconds)
-    _PROMPT_TOKENS.labels(engine).inc(usage.prompt_tokens)
-    _CACHED_TOKENS.labels(engine).inc(usage.cached_tokens)
-    _OUTPUT_TOKENS.labels(engine).inc(usage.output_tokens)
-    who = (prompt.workload, prompt.tenant)
-    _TENANT_INPUT.labels(*who).inc(max(0, usage.prompt_tokens - usage.cached_tokens))
-    _TENANT_CACHED.labels(*who).inc(usage.cached_tokens)
-    _TENANT_OUTPUT.labels(*who).inc(usage.output_tokens)
+    usage = completion.usage
+    _COMPLETE.labels(completion.engine, completion.why).observe(seconds)
+    queue, prefill, decode, prompts, cached, output = _of_engine(completion.engine)
+    queue.observe(completion.queue_seconds)
+    prefill.observe(completion.prefill_seconds)
+    decode.observe(completion.decode_seconds)
+    prompts.inc(usage.prompt_tokens)
+    cached.inc(usage.cached_tokens)
+    output.inc(usage.output_tokens)
+    uncached_of, cached_of, output_of = _of_tenant(prompt.workload, prompt.tenant)
+    uncached_of.inc(max(0, usage.prompt_tokens - usage.cached_tokens))
+    cached_of.inc(usage.cached_tokens)
+    output_of.inc(usage.output_tokens)
 
 
 def count_limited(prompt: Prompt) -> None:

@@ -32,21 +32,21 @@ class WireRequest:
 
 @attrs.define
 class ImageUrls:
-    """`data:` URLs of images. One that was asked for lately is not encoded again."""
+    """Images as JSON strings with `data:` URLs. One that was asked for lately is not encoded again."""
 
     max_bytes: int = IMAGE_CACHE_BYTES
     encoded: int = attrs.field(default=0, init=False)
     """Images that were encoded, as they were not known."""
     held_bytes: int = attrs.field(default=0, init=False)
-    _urls: OrderedDict[str, str] = attrs.field(factory=OrderedDict, init=False)  # {sha256: url}, oldest use first
+    _urls: OrderedDict[str, bytes] = attrs.field(factory=OrderedDict, init=False)  # {sha256: url}, oldest use first
 
-    def url_for(self, image: ImagePart) -> str:
-        """The image as `data:image/jpeg;base64,...`: engines take anything else for a path."""
+    def url_for(self, image: ImagePart) -> bytes:
+        """The image as `"data:image/jpeg;base64,..."`, quotes included: engines take anything else for a path."""
         url = self._urls.get(image.sha256)
         if url is not None:
             self._urls.move_to_end(image.sha256)
             return url
-        url = "data:image/jpeg;base64," + b64encode(image.jpeg).decode("ascii")
+        url = b'"data:image/jpeg;base64,' + b64encode(image.jpeg) + b'"'  # base64 holds nothing that JSON escapes
         self.encoded += 1
         self.held_bytes += len(url)
         self._urls[image.sha256] = url
@@ -62,7 +62,7 @@ def encode_completion(
     dialect: Dialect,
     model: str,
     api_key: str | None = None,
-    url_for: Callable[[ImagePart], str] | None = None,
+    url_for: Callable[[ImagePart], bytes] | None = None,
     engine: str = "",
     session: bool = False,
     adapter: str | None = None,
@@ -74,7 +74,7 @@ def encode_completion(
         dialect: of the engine.
         model: name that the engine serves it under.
         api_key: sent as bearer token.
-        url_for: gives the `data:` URL of an image; by default it is encoded on the spot.
+        url_for: gives the `data:` URL of an image as a JSON string; by default it is encoded on the spot.
         engine: id, for errors.
         session: name the episode, so that the engine keeps its KV until it is closed (SGLang's session radix cache).
         adapter: LoRA adapter that shall answer.
@@ -84,12 +84,9 @@ def encode_completion(
         ValueError: the routing key or the key holds characters that no header can carry.
     """
     url_for = url_for or ImageUrls().url_for
-    fields: dict[str, Any] = {
-        "model": model if adapter is None or dialect is Dialect.SGLANG else _adapter_model(adapter, dialect, engine),
-        "messages": [_message(message, url_for) for message in prompt.messages],
-        "max_tokens": prompt.max_tokens,
-        "temperature": prompt.temperature,
-    }
+    if adapter is not None and dialect is not Dialect.SGLANG:
+        model = _adapter_model(adapter, dialect, engine)
+    fields: dict[str, Any] = {"max_tokens": prompt.max_tokens, "temperature": prompt.temperature}
     if prompt.stop:
         fields["stop"] = list(prompt.stop)
     fields["stream"] = True
@@ -103,7 +100,9 @@ def encode_completion(
             fields["session_id"] = prompt.routing_key
     elif dialect is Dialect.VLLM:
         fields |= {"request_id": prompt.request_id, "cache_salt": prompt.tenant}
-    body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    messages = b",".join(_message(message, url_for) for message in prompt.messages)
+    # Put together by hand: a JSON encoder would look at every character of every image again.
+    body = b'{"model":%b,"messages":[%b],%b' % (_json(model), messages, _json(fields)[1:])
     if len(body) > MAX_BODY_BYTES:
         raise EngineRefused(
             f"the request would be {len(body)} bytes, and {MAX_BODY_BYTES} are allowed: send fewer or smaller images",
@@ -136,16 +135,21 @@ def _adapter_model(adapter: str, dialect: Dialect, engine: str) -> str:
     return adapter
 
 
-def _message(message: Message, url_for: Callable[[ImagePart], str]) -> dict[str, Any]:
+def _message(message: Message, url_for: Callable[[ImagePart], bytes]) -> bytes:
     if len(message.parts) == 1 and isinstance(message.parts[0], TextPart):
-        return {"role": message.role, "content": message.parts[0].text}  # some servers take no list for `system`
-    content: list[dict[str, Any]] = []
-    for part in message.parts:
-        if isinstance(part, TextPart):
-            content.append({"type": "text", "text": part.text})
-        else:
-            content.append({"type": "image_url", "image_url": {"url": url_for(part)}})
-    return {"role": message.role, "content": content}
+        content = _json(message.parts[0].text)  # some servers take no list for `system`
+    else:
+        content = b"[%b]" % b",".join(
+            b'{"type":"text","text":%b}' % _json(part.text)
+            if isinstance(part, TextPart)
+            else b'{"type":"image_url","image_url":{"url":%b}}' % url_for(part)
+            for part in message.parts
+        )
+    return b'{"role":%b,"content":%b}' % (_json(message.role), content)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def _constraint_fields(constraint: Constraint, dialect: Dialect, engine: str) -> dict[str, Any]:
