@@ -12,7 +12,7 @@ import numpy as np
 from actors.configuration import Problem, ScenarioError, line_of, read_toml, structured
 from actors.profiles.checks import profile_problems
 from actors.rulefile import RuleFile, parse_rule_file
-from actors.scenario import ProbeReading, Scenario
+from actors.scenario import AdbPhones, ProbeReading, Scenario
 from actors.setup_assets import apks_for, missing_setup_files, unknown_setup_probes
 from actors.slow_probes import SlowReader, slow_readers_for
 from inference.profile import ModelProfile
@@ -34,6 +34,8 @@ class AppAssets:
     """What its setup installs, base first."""
     slow: Mapping[str, SlowReader] = attrs.field(factory=dict)
     """Readers of the probes that are read beside the steps, by name."""
+    folder: Path = Path()
+    """The scenario file's own: other paths that a scenario names are relative to it."""
 
 
 def load_assets(scenario: Scenario, folder: Path) -> Mapping[str, AppAssets]:
@@ -59,7 +61,7 @@ def load_assets(scenario: Scenario, folder: Path) -> Mapping[str, AppAssets]:
             profile = load_profile(scenario.planner_of(app).profile, folder)
             slow = load_slow(rules, folder / app.rules) if app.rules else {}
             perception = compile_probes(rules.probes, pictures)
-            assets[name] = AppAssets(rules, perception, profile, apks_for(app, folder), slow)
+            assets[name] = AppAssets(rules, perception, profile, apks_for(app, folder), slow, folder)
         except ScenarioError as error:
             problems += [p if p.file else attrs.evolve(p, path=f"{at}: {p.path}") for p in error.problems]
             continue
@@ -68,6 +70,10 @@ def load_assets(scenario: Scenario, folder: Path) -> Mapping[str, AppAssets]:
             if isinstance(reading, ProbeReading) and reading.probe not in rules.probes:
                 problems.append(Problem(f"{app.rules} has no probe {reading.probe!r}", f"{at}.{key}.probe"))
         problems += unknown_setup_probes(app, rules.probes, at)
+    for index, group in enumerate(scenario.phones):
+        server = group.scrcpy_server if isinstance(group, AdbPhones) else None
+        if server is not None and not (folder / server).is_file():
+            problems.append(Problem(f"there is no file {folder / server}", f"$.phones[{index}].scrcpy_server"))
     if problems:
         raise ScenarioError(list(dict.fromkeys(problems)))  # apps may share a profile
     return assets

@@ -1,6 +1,7 @@
 """Which phones there are: addresses become identities, and two addresses of one phone become one."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import attrs
 import trio
@@ -10,7 +11,7 @@ from actors.devices.adb.client import AdbClient
 from actors.devices.adb.errors import DeviceNotFound, DeviceOffline, DeviceUnauthorized
 from actors.devices.adb.identity import read_identity
 from actors.devices.adb.shell import SHELL_V2
-from actors.devices.base import DeviceError, DeviceLost, DeviceTimeout
+from actors.devices.base import CaptureMethod, DeviceError, DeviceLost, DeviceTimeout, Driver
 from actors.scenario import BotKind
 from runtime.ids import PhoneId, slug_for
 from runtime.telemetry import emit
@@ -36,6 +37,14 @@ class FoundPhone:
     """Why it could not be asked; its actor goes on trying."""
     seed: int | None = None
     """Of a simulated phone's app."""
+    capture: CaptureMethod = CaptureMethod.RAW
+    driver: Driver = Driver.NATIVE
+    scrcpy_server: Path | None = None
+
+    @property
+    def is_simulated(self) -> bool:
+        """One of our own."""
+        return self.seed is not None
 
 
 async def _greet(client_now: Callable[[], AdbClient], address: str) -> PhoneId:

@@ -18,8 +18,10 @@ from actors.devices.adb.attach import is_network_address
 from actors.devices.adb.client import AdbClient
 from actors.devices.adb.device import AdbDeadlines, open_adb_device
 from actors.devices.adb.errors import AdbServerLost
+from actors.devices.adb.method_memory import MethodMemory, memory_path
+from actors.devices.adb.scrcpy import ScrcpyConfig
 from actors.devices.adb.server import AdbServer, AdbServerConfig, find_adb, run_adb_server
-from actors.devices.base import Device, DeviceError
+from actors.devices.base import CaptureMethod, Device, DeviceError
 from actors.discovery import FoundPhone, identify
 from actors.engine import engine_spec_for
 from actors.phone import STOPPED, PhoneJob, draw_from, run_phone
@@ -29,7 +31,7 @@ from actors.results.summary import EpisodeSummary, summary_for
 from actors.scenario import AdbPhones, BotKind, Scenario, SimulatedPhones, episode_settings_for
 from actors.session import EpisodeSession, EpisodeSpec
 from actors.setup import AppKeeper
-from actors.simulated import NoFreePorts, PortPicker, SimulatedGroup
+from actors.simulated import NoFreePorts, PortPicker, SimulatedGroup, stand_in_server
 from inference.errors import EngineError
 from inference.pool import EnginePool, open_pool
 from policies.baseline import RandomPolicy
@@ -49,6 +51,7 @@ PHONE_INTENSITY = Intensity(max_restarts=8, period_seconds=120.0, cap_seconds=8.
 ADB_INTENSITY = Intensity(max_restarts=5, period_seconds=60.0, cap_seconds=2.0, healthy_seconds=30.0)
 PHONE_GRACE_SECONDS = 5.0  # a step, a swipe that lifts its finger, and the disconnect
 WATCH_SECONDS = 0.5
+MAX_FPS = 60.0  # of a video stream; no screen draws more for us
 
 
 class FleetError(Exception):
@@ -83,6 +86,10 @@ class Fleet:
     jobs: list[PhoneJob] = attrs.field(factory=list)
     summaries: list[EpisodeSummary] = attrs.field(factory=list)
     found: list[FoundPhone] = attrs.field(factory=list)
+    folder: Path = Path()
+    """The run's own."""
+    memory: MethodMemory = attrs.field(factory=MethodMemory)
+    """Which capture method is best for which model."""
 
     async def play(self) -> None:
         """Play every episode; returns when each has an outcome."""
@@ -158,6 +165,7 @@ class Fleet:
             models=tuple(statistics.models),
             replayable=spec.episode not in self.recorder.statistics().incomplete,
             phone_lost=job.lost,
+            bad_frames=statistics.bad_frames,
         )
         self.summaries.append(summary)
         self.recorder.end_episode(spec.episode, attrs.asdict(summary))
@@ -188,7 +196,15 @@ async def open_fleet(
     try:
         async with open_pool() as pool, open_supervisor("fleet") as supervisor:
             named = [
-                FoundPhone(PhoneId(slug_for(address)), address, group.app, group.bot)
+                FoundPhone(
+                    PhoneId(slug_for(address)),
+                    address,
+                    group.app,
+                    group.bot,
+                    capture=group.capture,
+                    driver=group.driver,
+                    scrcpy_server=Path(group.scrcpy_server) if group.scrcpy_server is not None else None,
+                )
                 for group in scenario.phones
                 if isinstance(group, AdbPhones)
                 for address in group.addresses
@@ -201,7 +217,8 @@ async def open_fleet(
             found = await identify(lambda: link.client, [*simulated, *named])
             if all(phone.error is not None for phone in found):
                 raise FleetError("no phone can be reached; " + "; ".join(f"{p.address}: {p.error}" for p in found[:4]))
-            fleet = Fleet(scenario, run_id, supervisor, pool, recorder, found=found)
+            memory = MethodMemory(memory_path())
+            fleet = Fleet(scenario, run_id, supervisor, pool, recorder, found=found, folder=folder, memory=memory)
             fleet.jobs = _jobs_for(fleet, assets, link, secrets or Secrets())
             yield fleet
     except SupervisorGaveUp as error:
@@ -327,7 +344,7 @@ def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], link: Link, secrets
                 address=found.address,
                 app=app,
                 app_name=found.app,
-                open_device=partial(_open_device, link, found.address, scenario),
+                open_device=partial(_open_device, link, found, scenario, app_assets, fleet.memory, fleet.folder),
                 sessions=sessions,
                 keeper=AppKeeper(
                     app,
@@ -369,9 +386,30 @@ def _session_for(fleet: Fleet, spec: EpisodeSpec, assets: AppAssets) -> EpisodeS
     )
 
 
-def _open_device(link: Link, address: str, scenario: Scenario) -> AbstractAsyncContextManager[Device]:
-    deadlines = AdbDeadlines(capture=scenario.capture.timeout_seconds)
-    return open_adb_device(link.client, address, deadlines=deadlines)
+def _open_device(
+    link: Link, found: FoundPhone, scenario: Scenario, assets: AppAssets, memory: MethodMemory, folder: Path
+) -> AbstractAsyncContextManager[Device]:
+    return open_adb_device(
+        link.client,
+        found.address,
+        max_side=assets.profile.max_side,
+        deadlines=AdbDeadlines(capture=scenario.capture.timeout_seconds),
+        method=found.capture,
+        scrcpy=_scrcpy_for(found, scenario, assets, folder),
+        memory=memory,
+        driver=found.driver,
+    )
+
+
+def _scrcpy_for(found: FoundPhone, scenario: Scenario, assets: AppAssets, folder: Path) -> ScrcpyConfig | None:
+    """The server to run on that phone; as many frames a second as somebody will look at."""
+    if found.scrcpy_server is not None:
+        jar = assets.folder / found.scrcpy_server
+    elif found.is_simulated and found.capture in (CaptureMethod.SCRCPY, CaptureMethod.AUTO):
+        jar = stand_in_server(folder)
+    else:
+        return None
+    return ScrcpyConfig(jar=jar, max_fps=min(MAX_FPS, math.ceil(1 / scenario.capture.every_seconds)))
 
 
 def _root(error: BaseException) -> BaseException:

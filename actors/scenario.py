@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from actors.configuration import Problem, ScenarioError, line_of, read_toml, register_tagged_union, structured
+from actors.devices.base import CaptureMethod, Driver
 from actors.engine_checks import launch_problems, shared_cards
 from actors.rehearsal.phone.spec import MAX_SIDE, MIN_SIDE
 from actors.setup_config import AccountConfig, SetupConfig, TeardownConfig, account_problems, setup_problems
@@ -135,6 +136,8 @@ class SimulatedPhones:
     bot: BotKind = BotKind.PLANNED
     seed: int | None = attrs.field(default=None, metadata={"min": 0, "max": 2**31 - 1})
     """Of the first phone's app, the others count on; None: after the group before it, from the scenario's seed."""
+    capture: CaptureMethod = CaptureMethod.RAW
+    """`scrcpy` needs no server file here: simulated phones bring their own."""
     size: str = attrs.field(default="720x1280", metadata={"pattern": _SIZE, "means": "a size like 720x1280"})
 
     @property
@@ -156,6 +159,11 @@ class AdbPhones:
     app: str
     addresses: tuple[str, ...] = attrs.field(metadata={"nonempty": True})
     bot: BotKind = BotKind.PLANNED
+    capture: CaptureMethod = CaptureMethod.AUTO
+    """How pictures are taken; `auto` measures once a model, comparing content too, and remembers."""
+    scrcpy_server: str | None = None
+    """The server file of scrcpy 2.x to 4.x, beside the scenario or absolute; without it there is no video stream."""
+    driver: Driver = Driver.NATIVE
 
     @property
     def phone_count(self) -> int:
@@ -282,8 +290,19 @@ def _phone_problems(scenario: Scenario) -> list[tuple[str, str]]:
             message = f"'size' must have sides of {MIN_SIDE} to {MAX_SIDE} pixels: {group.size!r}"
             found.append((message, f"$.phones[{index}].size"))
         if isinstance(group, AdbPhones):
+            found += _capture_problems(group, f"$.phones[{index}]")
             doubled = sorted({a for a in group.addresses if group.addresses.count(a) > 1})
             found += [(f"address {a!r} stands twice", f"$.phones[{index}].addresses") for a in doubled]
+    return found
+
+
+def _capture_problems(group: AdbPhones, at: str) -> list[tuple[str, str]]:
+    found = []
+    if group.capture is CaptureMethod.SCRCPY and group.scrcpy_server is None:
+        found.append(("capture by scrcpy needs its server file: scrcpy_server = PATH", f"{at}.capture"))
+    if group.scrcpy_server is not None and group.capture not in (CaptureMethod.SCRCPY, CaptureMethod.AUTO):
+        message = f"'scrcpy_server' is of no use with capture = {group.capture.value!r}"
+        found.append((message, f"{at}.scrcpy_server"))
     return found
 
 

@@ -23,6 +23,7 @@ from policies.perception import Percept, Perception, perceive, with_slow
 from policies.planner import PlanFailed, PlanFailureKind, PlanReply, PlanRequest, fill, frames_of
 from policies.step import ActResult, Command, EpisodeEnd, EpisodeSettings, StepInput, StepOutput
 from policies.tally import Tally
+from policies.verdict import FrameJudge, Verdict
 from runtime.ids import EpisodeId, PhoneId, TenantId
 from runtime.mailbox import Mailbox, Overflow
 from runtime.secret import redact
@@ -34,6 +35,7 @@ CAPTURE_RETRY_SECONDS = 0.2
 NEEDS_HUMAN = counter(
     "actors_needs_human_episodes_total", "Times that an episode, or the way into one, waited for a person.", ["where"]
 )
+_BAD_FRAMES = counter("actors_bad_frames_total", "Frames that were black, all or in part.", ["verdict"])
 IDLE_STEP_SECONDS = 1.0  # an episode's limits are looked at this often even if its phone says nothing
 
 
@@ -96,6 +98,8 @@ class SessionStatistics:
     capture_seconds: float | None = None
     plan_seconds: float | None = None
     captures_failed: int = 0
+    bad_frames: dict[str, int] = attrs.field(factory=dict)
+    """By verdict: frames that were black, all or in part, and that nothing was decided on."""
     capture_latencies: deque[float] = attrs.field(factory=lambda: deque(maxlen=LATENCIES_KEPT))
     plan_latencies: deque[float] = attrs.field(factory=lambda: deque(maxlen=LATENCIES_KEPT))
     act_latencies: deque[float] = attrs.field(factory=lambda: deque(maxlen=LATENCIES_KEPT))
@@ -155,6 +159,8 @@ class EpisodeSession:
         )
         self._frames = Mailbox[Frame](1, Overflow.DROP_OLDEST)
         self._slow = SlowProbes(slow or {})
+        self._judge = FrameJudge()
+        self._bad_frames_in_a_row = 0
         self._readings = Readings()
         self._results: list[ActResult] = []
         self._plan: PlanReply | PlanFailed | None = None
@@ -241,6 +247,10 @@ class EpisodeSession:
                 return
             bad_in_a_row = 0
             frame = self._numbered(frame)
+            if not self._is_picture(frame):
+                due = max(due + self.spec.capture.every_seconds, trio.current_time())
+                await trio.sleep_until(due)
+                continue
             seconds = frame.received_at - frame.requested_at
             self.statistics.capture_seconds = seconds
             self.statistics.capture_latencies.append(seconds)
@@ -250,6 +260,20 @@ class EpisodeSession:
             # on a grid, so that the pace is what was asked for; a grid that was missed starts anew
             due = max(due + self.spec.capture.every_seconds, trio.current_time())
             await trio.sleep_until(due)
+
+    def _is_picture(self, frame: Frame) -> bool:
+        """False for a frame that shows nothing to decide on: nobody sees it, least of all a model; it is counted."""
+        verdict = self._judge.judge(frame.pixels)
+        if verdict is Verdict.GOOD:
+            self._bad_frames_in_a_row = 0
+            return True
+        bad = self.statistics.bad_frames
+        bad[verdict.value] = bad.get(verdict.value, 0) + 1
+        _BAD_FRAMES.labels(verdict.value).inc()
+        if self._bad_frames_in_a_row == 0:
+            emit("actors.frame.bad", level="warning", verdict=verdict.value, source=frame.source, seq=frame.seq)
+        self._bad_frames_in_a_row += 1
+        return False
 
     def _numbered(self, frame: Frame) -> Frame:
         """Each connection counts its frames and epochs from 0; the episode counts on."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import attrs
 
 from actors.discovery import FoundPhone
+from actors.rehearsal.phone.scrcpy_wire import VERSION_MARK
 from actors.scenario import SimulatedPhones
 from runtime.ids import PhoneId
 from runtime.process import ProcessPlan, ReadyLine
@@ -18,6 +19,9 @@ LAST_PORT = 32000  # below the kernel's ephemeral range
 MAX_RUN = 1000  # phones of one group
 START_SECONDS = 30.0
 STOP_GRACE_SECONDS = 3.0
+
+
+SCRCPY_VERSION = "4.0"  # of the server that simulated phones play when it is not said otherwise
 
 
 class NoFreePorts(Exception):
@@ -108,13 +112,25 @@ class SimulatedGroup:
             phone = parse_phone_line(line)
             if phone is None:
                 return None
-            found.append(attrs.evolve(phone, bot=self.config.bot))
+            found.append(attrs.evolve(phone, bot=self.config.bot, capture=self.config.capture))
             if len(found) < self.config.count:
                 return None
             self.phones = found
             return found[0].address
 
         return read
+
+
+def stand_in_server(folder: Path) -> Path:
+    """A file that a simulated phone runs as its scrcpy server; a real phone would refuse it.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    path = folder / f"scrcpy-server-v{SCRCPY_VERSION}"
+    if not path.exists():
+        path.write_bytes(VERSION_MARK + f"{SCRCPY_VERSION}\n".encode())
+    return path
 
 
 def parse_phone_line(line: str) -> FoundPhone | None:

@@ -14,9 +14,10 @@ import numpy.typing as npt
 from policies.frame import Pixels
 
 BLACK_LEVEL = 8  # of 255, the brightest channel: video codecs round black up to 3, dark games begin at 16
-BLACK_SHARE = 0.97  # a clock in the status bar above a protected window is all that may be left
+BARS_SHARE = 0.06  # of the height, above and below: the clock of a status bar may stand over a protected window
+LIT_SHARE = 0.0005  # of the pixels between the bars: fewer are no game, a ship among stars is more
 PARTLY_BLACK_SHARE = 0.25  # of the height (or width), in one band from an edge; a letterbox of 21:9 takes 0.12
-USUAL_AFTER = 5  # frames in a row: what is black for longer is how this app looks
+USUAL_AFTER = 5  # frames in a row: what is black for longer is how this app looks, now and later
 SAMPLE_SIDE = 96  # samples along each side: enough for bands and shares, a few 10 us a frame
 COMPARED_SIZE = (32, 32)
 SAME_DISTANCE = 12.0  # of 255, mean over cells and channels: lossy video stays below 4
@@ -51,10 +52,22 @@ def judge_pixels(pixels: Pixels) -> Verdict:
     sampled = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_NEAREST))
     brightest = np.maximum(np.maximum(sampled[..., 0], sampled[..., 1]), sampled[..., 2])
     dark = brightest <= BLACK_LEVEL
-    if dark.mean() >= BLACK_SHARE:
+    if _is_black(pixels, dark):
         return Verdict.BLACK
     bands = (_band(np.all(dark, axis=1)), _band(np.all(dark, axis=0)))
     return Verdict.PARTLY_BLACK if max(bands) >= PARTLY_BLACK_SHARE else Verdict.GOOD
+
+
+def _is_black(pixels: Pixels, sampled_dark: npt.NDArray[np.bool_]) -> bool:
+    """Samples are quick but miss what is small, so where they are all dark every pixel is looked at."""
+    edge = round(sampled_dark.shape[0] * BARS_SHARE)
+    if sampled_dark[edge : sampled_dark.shape[0] - edge].mean() < 1 - 20 * LIT_SHARE:
+        return False
+    edge = round(pixels.shape[0] * BARS_SHARE)
+    between = pixels[edge : pixels.shape[0] - edge]
+    dark = cv2.countNonZero(cv2.inRange(between, (0, 0, 0), (BLACK_LEVEL,) * 3))
+    area = between.shape[0] * between.shape[1]
+    return bool(area - dark <= LIT_SHARE * area)
 
 
 def _band(is_black: npt.NDArray[Any]) -> float:
@@ -70,6 +83,7 @@ class FrameJudge:
 
     def __init__(self) -> None:
         self._partly_in_a_row = 0
+        self._is_usual = False
 
     def judge(self, pixels: Pixels) -> Verdict:
         """The verdict on the next frame."""
@@ -78,7 +92,8 @@ class FrameJudge:
             self._partly_in_a_row = 0
             return verdict
         self._partly_in_a_row += 1
-        return Verdict.GOOD if self._partly_in_a_row > USUAL_AFTER else verdict
+        self._is_usual = self._is_usual or self._partly_in_a_row > USUAL_AFTER
+        return Verdict.GOOD if self._is_usual else verdict
 
 
 def distance_of(first: Pixels, second: Pixels) -> float:

@@ -61,6 +61,8 @@ def row_problems(row: object, episode: str) -> list[str]:
         wrong.append("outcome")
     if not _is_number_or_none(row.get("score")):
         wrong.append("score")
+    if not _are_counts(row.get("bad_frames", {}), ()):  # runs of before have none
+        wrong.append("bad_frames")
     plans = row.get("plans")
     if not isinstance(plans, dict) or not all(
         is_number(plans.get(name)) for name in ("requested", "completed", "failed", "aborted")

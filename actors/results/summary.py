@@ -62,6 +62,8 @@ class EpisodeSummary:
     pauses: int = 0
     """Times that a person was needed; the clock stood still meanwhile."""
     paused_seconds: float = 0.0
+    bad_frames: Mapping[str, int] = attrs.field(factory=dict)
+    """By verdict: frames that were black, all or in part, which no model and no rule was shown."""
 
 
 def summary_for(
@@ -82,6 +84,7 @@ def summary_for(
     models: Sequence[str],
     replayable: bool,
     phone_lost: int = 0,
+    bad_frames: Mapping[str, int] | None = None,
 ) -> EpisodeSummary:
     """Put one episode's numbers together. `captures`, `plans` and `acts` are latencies in seconds."""
     completed = tally.plans_completed
@@ -131,6 +134,7 @@ def summary_for(
         phone_lost=phone_lost,
         pauses=tally.pauses,
         paused_seconds=round(tally.paused_seconds, 3),
+        bad_frames=dict(bad_frames or {}),
     )
 
 

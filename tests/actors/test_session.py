@@ -37,6 +37,8 @@ class Phone:
     def __init__(self) -> None:
         self.info = DeviceInfo(PhoneId("P"), "p", "m", "1")
         self.seq = 0
+        self.shade = 20
+        self.black: set[int] = set()  # captures that come out black
         self.taps: list[Action] = []
         self.fail_captures: list[Exception] = []
         self.fail_acts: list[Exception] = []
@@ -46,7 +48,9 @@ class Phone:
         await trio.sleep(0.01)
         if self.fail_captures:
             raise self.fail_captures.pop(0)
-        pixels = np.full((128, 72, 3), 40 * (len(self.taps) % 6), np.uint8)
+        pixels = np.full((128, 72, 3), self.shade + 40 * (len(self.taps) % 6), np.uint8)
+        if self.seq in self.black:
+            pixels[:] = 0
         self.seq += 1
         return Frame(pixels, self.seq - 1, at, trio.current_time(), Geometry(72, 128))
 
@@ -134,6 +138,29 @@ def session_for(
         follow_log=False,
         in_thread=False,
     )
+
+
+async def test_black_frames_are_shown_to_nobody_and_counted(autojump_clock: trio.testing.MockClock) -> None:
+    phone, model, sink = Phone(), Model(), SeqSink()
+    phone.black = {0, 1, 2, 7, 8}
+    session = session_for(model, sink=sink)
+    await session.play(phone)
+
+    assert model.prompts
+    assert session.statistics.bad_frames == {"black": 5}
+    assert not phone.black & set(sink.seqs)
+    assert {3, 4, 5, 6, 9} <= set(sink.seqs)
+
+
+async def test_a_protected_screen_asks_no_model_and_ends_in_time(autojump_clock: trio.testing.MockClock) -> None:
+    phone, model = Phone(), Model()
+    phone.black = set(range(1000))
+    session = session_for(model)
+    end = await session.play(phone)
+
+    assert model.prompts == []
+    assert end.outcome is not Outcome.CANCELLED
+    assert session.statistics.bad_frames["black"] > 20
 
 
 async def test_plans_are_asked_for_executed_and_routed_to_one_engine(autojump_clock: trio.testing.MockClock) -> None:

@@ -116,6 +116,12 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
+@pytest.fixture(autouse=True)
+def state_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Capture methods are measured afresh, and remembered here alone."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
 @pytest.fixture
 def log() -> Any:
     """Everything that is logged, at any level."""

@@ -123,13 +123,15 @@ class _LibraryCall:
         with socket.create_connection((HOST, self._port), timeout=LIBRARY_CONNECT_SECONDS):
             pass
         library = adbutils.AdbClient(host=HOST, port=self._port, socket_timeout=LIBRARY_RECEIVE_SECONDS)
-        with library.device(self._serial).open_transport(timeout=LIBRARY_RECEIVE_SECONDS) as connection:
+        # not `open_transport`: where the phone is unknown, that leaves its socket to the garbage collector
+        with library.make_connection(timeout=LIBRARY_RECEIVE_SECONDS) as connection:
             with self._lock:
                 if self._is_cut:
                     raise _Abandoned
                 self._connection = connection
-            connection.send_command(self._service)
-            connection.check_okay()
+            for request in (f"host:transport:{self._serial}", self._service):
+                connection.send_command(request)
+                connection.check_okay()
             output: bytes = connection.read_until_close(encoding=None)
         return output
 

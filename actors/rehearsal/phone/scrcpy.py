@@ -15,6 +15,7 @@ from actors.rehearsal.phone.handset import Handset
 from actors.rehearsal.phone.process import Process, Program
 from actors.rehearsal.phone.programs_input import KEY_NAMES
 from actors.rehearsal.phone.scrcpy_wire import (
+    VERSION_MARK,
     ControlReader,
     KeyMessage,
     ResetVideo,
@@ -32,7 +33,6 @@ from actors.rehearsal.phone.stream import Stream
 from actors.rehearsal.phone.video import EncodedFrame, ScreenEncoder, shared_video, video_size
 
 SERVER_CLASS = "com.genymobile.scrcpy.Server"
-VERSION_MARK = b"scrcpy-server "  # a stand-in for the jar may say which version it plays
 DEFAULT_FPS = 60.0
 _PHASES = {0: TouchPhase.DOWN, 1: TouchPhase.UP, 2: TouchPhase.MOVE}
 

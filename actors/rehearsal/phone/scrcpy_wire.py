@@ -9,6 +9,7 @@ import attrs
 from actors.rehearsal.phone.wire import WireError
 
 NAME_SIZE = 64
+VERSION_MARK = b"scrcpy-server "  # a stand-in for the jar may say which version it plays
 CODEC_H264 = b"h264"
 INJECT_KEYCODE, INJECT_TEXT, INJECT_TOUCH, SET_CLIPBOARD, RESET_VIDEO = 0, 1, 2, 9, 17
 _TOUCH = struct.Struct(">xBQiiHHHII")
