@@ -19,6 +19,7 @@ from actors.engine_proof import PROOF_FAILURES, prove_engine
 from actors.nvidia_smi import query_topology
 from inference.client import EngineClient
 from inference.command import (
+    PORTS,
     Invocation,
     cleanup_argv,
     help_argv,
@@ -208,7 +209,7 @@ def _port_for(config: EngineConfig) -> int:
         port = urlsplit(config.url).port
         if port is not None:
             return port
-    for port in port_candidates(config.id):
+    for port in port_candidates(secrets.randbelow(PORTS)):
         with socket.socket() as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -163,10 +163,9 @@ def key_file_text(key: str) -> str:
     return f"api-key: {json.dumps(key)}\n"
 
 
-def port_candidates(engine: str) -> tuple[int, ...]:
-    """Ports to try for an engine, the same ones each time, so that two engines seldom want the same."""
-    start = sum(ord(char) * 31**place for place, char in enumerate(engine)) % PORTS
-    return tuple(FIRST_PORT + (start + 37 * step) % PORTS for step in range(64))
+def port_candidates(draw: int) -> tuple[int, ...]:
+    """Ports to try, from one drawn at random: two engines that start at once must not want the same."""
+    return tuple(FIRST_PORT + (draw + step) % PORTS for step in range(64))
 
 
 def _wanted(launch: LaunchConfig, profile: LaunchProfile, rung: int) -> tuple[list[Flag], dict[str, str]]:
