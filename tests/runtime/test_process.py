@@ -15,6 +15,7 @@ import pytest
 import trio
 
 from runtime.process import ProcessLost, ProcessNotReady, ProcessPlan, ReadyLine, ReadyProbe, open_process
+from runtime.secret import Secret
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd and PR_SET_PDEATHSIG are Linux")
 
@@ -251,3 +252,23 @@ async def test_nothing_leaks_over_ten_launches(tmp_path: Path) -> None:
             pass
     assert open_fds() <= descriptors
     assert trio.lowlevel.current_statistics().tasks_living <= tasks
+
+
+async def test_secrets_are_masked_in_a_redacted_log(tmp_path: Path) -> None:
+    secret = Secret("a-secret-of-the-log")
+    code = f"""
+    print("ready here", flush=True)
+    print("key {secret.reveal()} on output", flush=True)
+    sys.stderr.write("key {secret.reveal()} on error\\nend")
+    sys.stderr.flush()
+    time.sleep(60)
+    """
+    plan = plan_for(tmp_path, code, redacted=True)
+    async with open_process(plan):
+        await wait_until(lambda: "on error" in plan.log_path.read_text("utf-8"))
+
+    text = plan.log_path.read_text("utf-8")
+    assert secret.reveal() not in text
+    assert "key *** on output" in text
+    assert "key *** on error" in text
+    assert text.endswith("end")
