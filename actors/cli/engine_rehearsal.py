@@ -19,6 +19,16 @@ def _seconds(milliseconds: float | None) -> float | None:
     return None if milliseconds is None else milliseconds / 1000.0
 
 
+def _curve(_: click.Context, __: click.Parameter, text: str | None) -> tuple[tuple[int, float], ...] | None:
+    if text is None:
+        return None
+    try:
+        pairs = [point.split(":") for point in text.split(",")]
+        return tuple((int(running), float(milliseconds) / 1000.0) for running, milliseconds in pairs)
+    except ValueError as error:
+        raise click.BadParameter("it must be like 1:13.09,50:16.36") from error
+
+
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=0, show_default=True, type=int, help="Port; 0 lets the system choose.")
@@ -26,6 +36,9 @@ def _seconds(milliseconds: float | None) -> float | None:
 @click.option("--ttft-ms", type=float, help="Time to the first token; without it, the published curve.")
 @click.option("--tpot-ms", type=float, help="Time per further token; without it, the published curve.")
 @click.option("--latency-ms", type=float, help="Every answer takes exactly this, whatever its length.")
+@click.option("--curve", callback=_curve, help="RUNNING:MS,RUNNING:MS,...: time per token by running requests.")
+@click.option("--prefill-tokens-per-second", type=float, help="Prompts are computed at this rate; without it, at once.")
+@click.option("--chunk-tokens", default=8192, show_default=True, type=int, help="Prompts are computed in such chunks.")
 @click.option("--slots", default=64, show_default=True, type=int, help="Requests that run at once.")
 @click.option("--max-queued", default=1024, show_default=True, type=int, help="Requests that may wait; then 503.")
 @click.option("--context-length", default=32768, show_default=True, type=int, help="Longest prompt, in tokens.")
@@ -42,6 +55,9 @@ def rehearse(
     ttft_ms: float | None,
     tpot_ms: float | None,
     latency_ms: float | None,
+    curve: tuple[tuple[int, float], ...] | None,
+    prefill_tokens_per_second: float | None,
+    chunk_tokens: int,
     slots: int,
     max_queued: int,
     context_length: int,
@@ -60,7 +76,14 @@ def rehearse(
         host=host,
         port=port,
         model=model,
-        latency=LatencyModel(_seconds(ttft_ms), _seconds(tpot_ms), _seconds(latency_ms)),
+        latency=LatencyModel(
+            _seconds(ttft_ms),
+            _seconds(tpot_ms),
+            _seconds(latency_ms),
+            curve=curve,
+            prefill_tokens_per_second=prefill_tokens_per_second,
+            chunk_tokens=chunk_tokens,
+        ),
         slots=slots,
         max_queued=max_queued,
         context_length=context_length,

@@ -22,6 +22,11 @@ class LatencyModel:
     tpot_seconds: float | None = None
     total_seconds: float | None = None
     """Set: every answer takes exactly this, whatever its length, and comes all at once."""
+    curve: tuple[tuple[int, float], ...] | None = None
+    """Another curve: (running requests, seconds per token) in rising order, straight between and beyond the points."""
+    prefill_tokens_per_second: float | None = None
+    """Set: prompts are computed a chunk at a time, in turns, before the time to the first token begins."""
+    chunk_tokens: int = 8192
 
     def first_token_after(self) -> float:
         """Seconds from admission to the first token."""
@@ -35,8 +40,18 @@ class LatencyModel:
             return 0.0
         if self.tpot_seconds is not None:
             return self.tpot_seconds
+        if self.curve is not None:
+            return _on(self.curve, max(1, running))
         slope = (HIGH_TPOT_SECONDS - LOW_TPOT_SECONDS) / (HIGH_RUNNING - LOW_RUNNING)
         return LOW_TPOT_SECONDS + (max(1, running) - LOW_RUNNING) * slope
+
+    def chunks_of(self, tokens: int) -> tuple[float, ...]:
+        """Seconds of each chunk of a prompt of which no cache has so many tokens."""
+        rate = self.prefill_tokens_per_second
+        if rate is None:
+            return ()
+        whole, rest = divmod(tokens, self.chunk_tokens)
+        return (*([self.chunk_tokens / rate] * whole), *([rest / rate] if rest else []))
 
     def token_at(self, number: int, running: int) -> float:
         """Seconds from admission until `number` tokens (from 1) are out."""
@@ -44,3 +59,11 @@ class LatencyModel:
             return self.total_seconds
         # The document's own sum: 58 ms + 16.36 ms for each token, the first one too.
         return self.first_token_after() + number * self.per_token(running)
+
+
+def _on(curve: tuple[tuple[int, float], ...], running: int) -> float:
+    if len(curve) == 1:
+        return curve[0][1]
+    after = next((at for at in range(1, len(curve)) if curve[at][0] >= running), len(curve) - 1)
+    (left, low), (right, high) = curve[after - 1], curve[after]
+    return max(0.0, low + (running - left) * (high - low) / (right - left))

@@ -1,5 +1,7 @@
 """How a rehearsal engine behaves: what the command line sets, checked."""
 
+from itertools import pairwise
+
 import attrs
 
 from actors.rehearsal.engine.latency import LatencyModel
@@ -56,6 +58,24 @@ def problems_in(options: RehearsalOptions) -> tuple[str, ...]:
             latency.total_seconds is None or (latency.ttft_seconds is None and latency.tpot_seconds is None),
             "--latency-ms fixes the total and cannot be joined with --ttft-ms or --tpot-ms",
         ),
+        (
+            latency.curve is None or (latency.tpot_seconds is None and latency.total_seconds is None),
+            "--curve cannot be joined with --tpot-ms or --latency-ms",
+        ),
+        (
+            latency.curve is None
+            or (
+                len(latency.curve) > 0
+                and all(running >= 1 and 0.0 <= tpot <= 3600.0 for running, tpot in latency.curve)
+                and all(one[0] < other[0] for one, other in pairwise(latency.curve))
+            ),
+            "--curve must be RUNNING:MS,RUNNING:MS,... with rising numbers of running requests",
+        ),
+        (
+            latency.prefill_tokens_per_second is None or latency.prefill_tokens_per_second > 0,
+            "--prefill-tokens-per-second must be more than 0",
+        ),
+        (latency.chunk_tokens >= 1, f"--chunk-tokens must be at least 1, not {latency.chunk_tokens}"),
         (
             all(
                 value is None or 0.0 <= value <= 3600.0

@@ -53,6 +53,7 @@ class RehearsalEngine:
         self.draining = False
         self._dice = Random(options.seed)
         self._slots = trio.CapacityLimiter(options.slots)
+        self._prefill = trio.StrictFIFOLock()  # one chunk at a time; a long prompt queues anew for each of its own
         self._looking = trio.CapacityLimiter(LOOK_THREADS)
         self._works: dict[str, Work] = {}  # {rid: work}, queued and running
         self._running = 0
@@ -150,8 +151,11 @@ class RehearsalEngine:
 
     async def _produce(self, work: Work, asked_at: float, on_piece: Callable[[str], Awaitable[None]]) -> str:
         options, latency = self.options, self.options.latency
-        admitted_at, running = trio.current_time(), self._running
         work.cached_tokens = self.cache.enter(work.request.blocks, work.request.salt)
+        for seconds in latency.chunks_of(work.request.prompt_tokens - work.cached_tokens):
+            async with self._prefill:
+                await trio.sleep(seconds)
+        admitted_at, running = trio.current_time(), self._running
         self._taken += 1
         if options.kill_after is not None and self._taken >= options.kill_after:
             await trio.sleep(latency.token_at(1, running) / 2)
