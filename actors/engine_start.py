@@ -114,8 +114,8 @@ async def installed_options(config: EngineConfig, launch: LaunchConfig, profile:
 
 async def _ask(config: EngineConfig, environment: dict[str, str], command: tuple[str, ...]) -> EngineOptions:
     shown = " ".join(command)
-    with trio.move_on_after(HELP_SECONDS) as patience:
-        try:
+    try:
+        with trio.fail_after(HELP_SECONDS):
             done = await trio.run_process(
                 command,
                 capture_stdout=True,
@@ -123,10 +123,10 @@ async def _ask(config: EngineConfig, environment: dict[str, str], command: tuple
                 check=False,
                 env={**os.environ, **environment, "COLUMNS": "200"},
             )
-        except OSError as error:
-            raise EngineNotReady(f"{command[0]} cannot be run: {error.strerror or error}", engine=config.id) from error
-    if patience.cancelled_caught:
-        raise EngineNotReady(f"{shown} did not answer within {HELP_SECONDS:g} s", engine=config.id)
+    except trio.TooSlowError as error:
+        raise EngineNotReady(f"{shown} did not answer within {HELP_SECONDS:g} s", engine=config.id) from error
+    except OSError as error:
+        raise EngineNotReady(f"{command[0]} cannot be run: {error.strerror or error}", engine=config.id) from error
     options = parse_options(done.stdout.decode("utf-8", "replace"))
     if done.returncode != 0 or not options.choices:
         said = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:] or "nothing"

@@ -56,15 +56,16 @@ async def _ask(arguments: Sequence[str]) -> str:
     program = shutil.which("nvidia-smi")
     if program is None:
         raise NoNvidiaSmi("there is no nvidia-smi on this host")
-    with trio.move_on_after(ANSWER_SECONDS) as patience:
-        try:
+    try:
+        with trio.fail_after(ANSWER_SECONDS):
             done = await trio.run_process(
                 [program, *arguments], capture_stdout=True, stderr=subprocess.DEVNULL, check=False
             )
-        except OSError as error:
-            raise NoNvidiaSmi(f"nvidia-smi cannot be run: {error.strerror or error}") from error
-    if patience.cancelled_caught:
-        raise NoNvidiaSmi(f"nvidia-smi did not answer within {ANSWER_SECONDS:g} s: a GPU may have fallen off the bus")
+    except trio.TooSlowError as error:
+        why = f"nvidia-smi did not answer within {ANSWER_SECONDS:g} s: a GPU may have fallen off the bus"
+        raise NoNvidiaSmi(why) from error
+    except OSError as error:
+        raise NoNvidiaSmi(f"nvidia-smi cannot be run: {error.strerror or error}") from error
     text = done.stdout.decode("utf-8", "replace")
     if done.returncode != 0:
         said = " ".join(text.split())[:200] or "nothing"

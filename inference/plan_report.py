@@ -1,5 +1,6 @@
 """A plan in words and as JSON, with what to watch out for."""
 
+import json
 from typing import Any
 
 import attrs
@@ -188,3 +189,43 @@ def plan_lines(plan: Plan) -> list[str]:
 def _replica(gpus: tuple[int, ...], port: int, node: int | None) -> str:
     cards = "+".join(str(index) for index in gpus)
     return f"GPU {cards} :{port}" + ("" if node is None else f" node {node}")
+
+
+def engines_toml(plan: Plan, model_path: str, model: str) -> str:
+    """`[[engines]]` of a scenario: one for each replica, as it was planned.
+
+    Args:
+        plan: whose engines these are.
+        model_path: weights.
+        model: name that requests give.
+    """
+    blackwell = plan.request.gpu is not None and plan.request.gpu.compute_capability == "12.0"
+    profile = "sglang-5090" if blackwell and plan.request.kv_dtype == "fp8" else "sglang"
+    return "\n".join(
+        _engine_toml(plan, number, profile, model_path, model) for number in range(len(plan.placement.replicas))
+    )
+
+
+def _engine_toml(plan: Plan, number: int, profile: str, model_path: str, model: str) -> str:
+    replica = plan.placement.replicas[number]
+    launch = ['kind = "sglang"', f"profile = {json.dumps(profile)}", f"model_path = {json.dumps(model_path)}"]
+    if plan.capacity.vision_cache_mb:
+        launch.append(f"vision_cache_mb = {plan.capacity.vision_cache_mb}")
+    if replica.numa_node is not None:
+        launch.append(f"numa_node = {replica.numa_node}")
+    if len(replica.gpus) == 2:
+        launch.append(f"pair_gpu = {replica.gpus[1]}")
+    if plan.request.context_tokens is not None:
+        launch.append(f"context_length = {plan.request.context_tokens}")
+    return "\n".join(
+        [
+            "[[engines]]",
+            f'id = "sglang-{number}"',
+            f"model = {json.dumps(model)}",
+            f'url = "http://127.0.0.1:{replica.port}"',
+            f"gpu = {replica.gpus[0]}",
+            f"max_in_flight = {plan.episodes_per_engine}",
+            f"launch = {{ {', '.join(launch)} }}",
+            "",
+        ]
+    )

@@ -20,7 +20,7 @@ from inference.gpus import GPU_KINDS, GpuKind, gpu_named, gpu_of_product
 from inference.latency_curve import A100_CURVE, CurveError, LatencyCurve, parse_curve
 from inference.model_shape import ModelError, ModelShape, parse_model
 from inference.plan import PlanRefused, PlanRequest, plan_for
-from inference.plan_report import plan_document, plan_lines, warnings_of
+from inference.plan_report import engines_toml, plan_document, plan_lines, warnings_of
 from inference.topology import Topology, TopologyError, alone, parse_topology
 
 EXIT_NOT_ENOUGH = 1
@@ -88,6 +88,9 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     "--questions", default=60.0, show_default=True, callback=finite, help="Of the assistant, a minute; 0: none."
 )
 @click.option("--measured", type=click.Path(path_type=Path), help="Latencies as corral bench engine wrote them.")
+@click.option(
+    "--engines", "as_engines", is_flag=True, help="The [[engines]] of a scenario instead of text; needs --model."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
 def plan(
     gpus_file: Path | None,
@@ -102,6 +105,7 @@ def plan(
     tensor_parallel: int,
     questions: float,
     measured: Path | None,
+    as_engines: bool,
     as_json: bool,
 ) -> None:
     """Plan a host: engines, KV cache, episodes, latency, and how many GPUs bots and assistant need.
@@ -110,6 +114,8 @@ def plan(
 
     Exit code: 0 the GPUs are enough; 1 they are not; 2 something cannot be planned.
     """
+    if as_engines and (as_json or model_dir is None):
+        raise click.UsageError("--engines needs --model DIR, and is not --json")
     try:
         found = _gpus_of(gpus_file, gpu_name, count)
         request = PlanRequest(
@@ -132,7 +138,9 @@ def plan(
         made = plan_for(request)
     except (InputError, TopologyError, ModelError, CurveError, PlanRefused) as error:
         _refuse(str(error))
-    if as_json:
+    if as_engines and model_dir is not None:
+        click.echo(engines_toml(made, str(model_dir.resolve()), made.request.shape.name), nl=False)
+    elif as_json:
         click.echo(json.dumps(plan_document(made), indent=2, ensure_ascii=False))
     else:
         click.echo("\n".join(plan_lines(made)))

@@ -1,14 +1,34 @@
 import json
+import tomllib
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import CliRunner, Result
 
 from actors.cli.main import corral
+from actors.configuration import structured
+from inference.config import EngineConfig, check_engine, launch_of
 from inference.gpus import GPU_KINDS
 from tests.kit.recorded import FOLDER, recorded
 
 DESIGN = ("--gpu", "5090", "--count", "8")
+TEXT = {
+    "num_hidden_layers": 28,
+    "hidden_size": 3584,
+    "intermediate_size": 18944,
+    "num_attention_heads": 28,
+    "num_key_value_heads": 4,
+    "vocab_size": 152064,
+    "max_position_embeddings": 32768,
+}
+
+
+@attrs.frozen
+class Engines:
+    """That part of a scenario."""
+
+    engines: tuple[EngineConfig, ...]
 
 
 def plan(*arguments: str, given: str | None = None) -> Result:
@@ -51,9 +71,7 @@ def test_saved_outputs_of_nvidia_smi(tmp_path: Path) -> None:
 
 
 def test_a_model_of_ones_own(tmp_path: Path) -> None:
-    text = {"num_hidden_layers": 28, "hidden_size": 3584, "intermediate_size": 18944, "num_attention_heads": 28}
-    text |= {"num_key_value_heads": 4, "vocab_size": 152064, "max_position_embeddings": 32768}
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen2", **text}), "utf-8")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen2", **TEXT}), "utf-8")
     (tmp_path / "model.safetensors").write_bytes(b"x" * 1000)
     said = json.loads(plan(*DESIGN, "--model", str(tmp_path), "--json").output)
 
@@ -61,6 +79,24 @@ def test_a_model_of_ones_own(tmp_path: Path) -> None:
     assert said["weight_gib"] == 0.0
     assert said["kv_bytes_per_token"] == 28672
     assert said["vision_tokens_per_frame"] == 0
+
+
+def test_engines_for_a_scenario(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen2", **TEXT}), "utf-8")
+    matrix = ("--gpus", str(FOLDER / "topo-8x5090.txt"), "--gpu", "5090", "--model", str(tmp_path), "--engines")
+    toml = tomllib.loads(plan(*matrix).output)
+    engines, problems = structured({"engines": toml["engines"]}, Engines)
+
+    assert problems == []
+    assert engines is not None
+    assert [engine.gpu for engine in engines.engines] == list(range(8))
+    assert [check_engine(engine) for engine in engines.engines] == [[]] * 8
+    last = launch_of(engines.engines[7])
+    assert last is not None
+    assert (last.profile, last.numa_node, last.model_path) == ("sglang-5090", 1, str(tmp_path))
+    pairs = tomllib.loads(plan(*matrix, "--context", "32000", "--tensor-parallel", "1").output)
+    assert pairs["engines"][0]["launch"]["context_length"] == 32000
+    assert plan(*DESIGN, "--engines").exit_code == 2
 
 
 def test_measured_latencies(tmp_path: Path) -> None:
