@@ -197,7 +197,7 @@ class Metering:
         tenant.output_mean = before + LEARN_SHARE * (usage.output_tokens - before)
 
     def usage(self) -> tuple[TenantUsage, ...]:
-        """Of every tenant that was seen."""
+        """Of every tenant that was seen, by workload and name."""
         return tuple(
             TenantUsage(
                 workload,
@@ -208,7 +208,7 @@ class Metering:
                 cached_tokens=one.cached_tokens,
                 output_tokens=one.output_tokens,
             )
-            for (workload, tenant), one in self._tenants.items()
+            for (workload, tenant), one in sorted(self._tenants.items())
         )
 
     def _tenant(self, prompt: Prompt) -> _Tenant:

@@ -12,6 +12,8 @@ import attrs
 HIGH_USAGE = 0.90  # of KV memory; SGLang retracts when an allocation fails, and 8 % of it is the growth of decoding
 ALARM_USAGE = 0.95
 RELEASE_USAGE = 0.70  # below it, the brake is off
+QUEUED_REQUESTS = 4  # fewer wait in any engine for some milliseconds, for the next batch of prefill
+QUEUED_PROBES = 2
 CALM_PROBES = 3  # without a preemption, before a halved engine is let back
 BACK_SHARE = 0.1
 
@@ -28,6 +30,7 @@ class KvBrake:
     """KV usage was over `ALARM_USAGE` at the last probe."""
     _preempted: float | None = attrs.field(default=None, init=False)  # the engine's count
     _calm: int = attrs.field(default=0, init=False)
+    _queued: int = attrs.field(default=0, init=False)  # probes in a row that found a queue inside the engine
     _by_usage: int = attrs.field(init=False)
     _by_preemption: int = attrs.field(init=False)
     _by_queue: int = attrs.field(init=False)
@@ -70,8 +73,10 @@ class KvBrake:
             self._by_usage = self.max_limit
 
     def _observe_queue(self, running: int, waiting: int, in_flight: int) -> None:
-        """A queue inside the engine is none of use: it waits there without a deadline's order, and behind no tenant."""
-        if waiting > max(1, running // 8) and running > 0 and in_flight >= running:
+        """A queue inside the engine is of no use: there it has no deadlines and no tenants. Ours is as near."""
+        queued = running > 0 and in_flight >= running and waiting >= max(QUEUED_REQUESTS, running // 4)
+        self._queued = self._queued + 1 if queued else 0
+        if self._queued >= QUEUED_PROBES:
             self._by_queue = max(1, running)
         elif waiting == 0 and self._by_queue < self.max_limit:
             self._by_queue = min(self.max_limit, self._by_queue + max(1, math.ceil(BACK_SHARE * self._by_queue)))

@@ -179,7 +179,7 @@ class Seat:
     def observe_completion(self, visit: Visit, completion: Completion, now: float) -> None:
         """Take in an answer, before its seat is given back."""
         tokens = completion.usage.output_tokens
-        tpot = completion.decode_seconds / (tokens - 1) if tokens >= MIN_TOKENS else None
+        tpot = completion.decode_seconds / (tokens - 1) if tokens > 1 else None
         seconds = now - visit.sent_at
         self.timing.observe(
             prefill_seconds=completion.prefill_seconds,
@@ -188,7 +188,7 @@ class Seat:
             cold=visit.cold,
             now=now,
         )
-        if self.knee is None or tpot is None or seconds <= 0:
+        if self.knee is None or tpot is None or tokens < MIN_TOKENS or seconds <= 0:
             return
         concurrency = (self.slots.seat_seconds(now) - visit.seat_seconds) / seconds
         self.knee.observe(TokenTiming(visit.sent_at, now, concurrency, visit.at_start, tpot))

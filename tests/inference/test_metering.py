@@ -80,8 +80,8 @@ def test_workloads_of_a_tenant_share_its_limits_and_are_counted_apart() -> None:
 
     assert metering.retry_after(question, 0.0) > 0
     assert metering.usage() == (
-        TenantUsage("bots", QA, requests=1, limited=0, input_tokens=10, cached_tokens=4, output_tokens=3),
         TenantUsage("assistant", QA, requests=1, limited=1, input_tokens=20, cached_tokens=0, output_tokens=5),
+        TenantUsage("bots", QA, requests=1, limited=0, input_tokens=10, cached_tokens=4, output_tokens=3),
     )
     metering.configure(QA, TenantConfig())
     assert metering.retry_after(question, 0.0) == 0.0

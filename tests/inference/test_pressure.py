@@ -38,9 +38,11 @@ def test_a_count_that_starts_anew_is_no_preemption() -> None:
 
 def test_a_queue_inside_the_engine_is_not_fed() -> None:
     brake = KvBrake(64)
+    assert brake.observe(60, running=16, waiting=44) == 64, "once may be a burst"
     assert brake.observe(60, running=16, waiting=44) == 16
     assert brake.observe(16, running=16, waiting=0) == 18
     assert brake.observe(16, running=16, waiting=1) == 18
+    assert [brake.observe(16, running=12, waiting=3) for _ in range(3)] == [18] * 3
 
 
 def test_requests_of_others_do_not_stop_us() -> None:

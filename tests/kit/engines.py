@@ -47,6 +47,9 @@ class FakeEngine:
         self.connections = 0
         self.accepts_abort = True
         self.answers_probes = True
+        self.loads: dict[str, Any] | None = None  # what it claims of its load; None: the truth
+        self.metrics = ""
+        self.closed_sessions: list[str] = []
         self.dead = False
         self._scopes: set[trio.CancelScope] = set()
 
@@ -98,6 +101,9 @@ class FakeEngine:
                     return
             elif path == "/abort_request":
                 await self._abort(stream, protocol, json.loads(body)["rid"])
+            elif path == "/close_session":
+                self.closed_sessions.append(json.loads(body)["session_id"])
+                await self._respond(stream, protocol, 200, b"")
             elif self.answers_probes:
                 await self._answer_probe(stream, protocol, path)
             else:
@@ -116,8 +122,14 @@ class FakeEngine:
 
     async def _answer_probe(self, stream: trio.abc.Stream, protocol: h11.Connection, path: str) -> None:
         if path == "/v1/loads":
-            loads = {"loads": [{"num_running_reqs": len(self.running), "num_waiting_reqs": 2, "token_usage": 0.25}]}
+            loads = {
+                "loads": [
+                    self.loads or {"num_running_reqs": len(self.running), "num_waiting_reqs": 2, "token_usage": 0.25}
+                ]
+            }
             await self._respond(stream, protocol, 200, json.dumps(loads).encode())
+        elif path == "/metrics" and self.metrics:
+            await self._respond(stream, protocol, 200, self.metrics.encode())
         elif path in {"/ping", "/v1/models"}:
             await self._respond(stream, protocol, 200, b"{}")
         else:
