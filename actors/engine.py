@@ -234,7 +234,7 @@ def process_plan_for(
         if refused:
             raise EngineRefused("; ".join(refused), engine=config.id)
     probe = EngineProbe(config, config.url, key)
-    return _plan(config, (*launch.prefix, *launch.args), ReadyProbe(config.url, probe), environment, log_dir)
+    return _plan(config, launch.args, ReadyProbe(config.url, probe), environment, log_dir)
 
 
 def url_in_ready_line(line: str) -> str | None:

@@ -208,16 +208,23 @@ def _port_for(config: EngineConfig) -> int:
     if config.url is not None:
         port = urlsplit(config.url).port
         if port is not None:
+            if not _is_free(port):  # told here, before the weights are loaded once for each rung
+                raise EngineNotReady(f"port {port} of its url is taken by another process", engine=config.id)
             return port
     for port in port_candidates(secrets.randbelow(PORTS)):
-        with socket.socket() as sock:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                sock.bind(("127.0.0.1", port))
-            except OSError:  # another server has it
-                continue
-        return port
+        if _is_free(port):
+            return port
     raise EngineNotReady("none of 64 ports from 20000 up is free; set its url", engine=config.id)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 @contextmanager

@@ -223,6 +223,9 @@ def _check_launch(config: EngineConfig, launch: LaunchConfig) -> list[str]:
         problems.append(f"dialect: a {launch.kind} engine speaks {launch.kind.value!r}, not {config.dialect.value!r}")
     if launch.profile is not None and launch.model_path is None:
         problems.append("launch.profile: it is used with launch.model_path only")
+    for name in ("prefix", "cleanup", "executable"):
+        if getattr(launch, name) and launch.model_path is None:
+            problems.append(f"launch.{name}: it is used with launch.model_path only; launch.args is the whole command")
     if launch.pair_gpu is not None and (config.gpu is None or config.gpu == launch.pair_gpu):
         problems.append("launch.pair_gpu: it needs another GPU in 'gpu'")
     if launch.model_path is not None and config.url is not None and urlsplit(config.url).hostname != "127.0.0.1":

@@ -10,15 +10,18 @@ import trio.testing
 
 from actors.engine import ENGINE_INTENSITY, engine_spec_for, process_plan_for, url_in_ready_line
 from inference.config import EngineConfig, LaunchConfig, LaunchKind
-from inference.errors import EngineError, EngineNotReady
+from inference.errors import EngineError, EngineNotReady, EngineRefused
 from inference.messages import Completion, Message, Prompt, TextPart
 from inference.pool import EnginePool, open_pool
+from inference.topology import parse_topology
 from runtime.child import ChildEnded
 from runtime.ids import EngineId, TenantId
 from runtime.lifecycle import State
 from runtime.process import ReadyLine, ReadyProbe
+from runtime.secret import Secret
 from runtime.supervisor import open_supervisor
 from tests.kit.engines import FakeEngine, open_network, serve_tcp
+from tests.kit.recorded import recorded
 
 E1 = EngineId("e1")
 
@@ -70,6 +73,10 @@ def test_plans(tmp_path: Path) -> None:
     assert plan.environment == {"CUDA_VISIBLE_DEVICES": "3"}
     assert (plan.log_path, plan.stop_grace_seconds) == (tmp_path / "e1.log", 1.0)
 
+    keyed = process_plan_for(rehearsal, tmp_path, key=Secret("the-key-of-this-engine"))
+    assert keyed.argv == (*plan.argv, "--api-key-env", "CORRAL_ENGINE_KEY")
+    assert keyed.environment["CORRAL_ENGINE_KEY"] == "the-key-of-this-engine"
+
     sglang = EngineConfig(E1, url="http://127.0.0.1:30000", launch=LaunchConfig(LaunchKind.SGLANG, args=("sglang",)))
     plan = process_plan_for(sglang, tmp_path)
     assert plan.argv == ("sglang",)
@@ -78,6 +85,16 @@ def test_plans(tmp_path: Path) -> None:
         process_plan_for(attrs.evolve(sglang, url=None), tmp_path)
     with pytest.raises(EngineNotReady, match="no launch section"):
         process_plan_for(attrs.evolve(sglang, launch=None), tmp_path)
+    with pytest.raises(EngineNotReady, match="no launch section"):
+        process_plan_for(attrs.evolve(sglang, managed=False), tmp_path)
+    int4 = LaunchConfig(LaunchKind.SGLANG, args=("sglang", "--kv-cache-dtype", "int4"))
+    with pytest.raises(EngineRefused, match="INT4"):
+        process_plan_for(attrs.evolve(sglang, launch=int4), tmp_path)
+    parallel = attrs.evolve(sglang, launch=LaunchConfig(LaunchKind.SGLANG, args=("sglang", "--tp", "2")))
+    with pytest.raises(EngineRefused, match="without NVLink"):
+        process_plan_for(parallel, tmp_path)
+    nvlink = parse_topology(recorded("topo-4xA100-nvlink.txt"))
+    assert process_plan_for(parallel, tmp_path, topology=nvlink).argv == ("sglang", "--tp", "2")
 
 
 async def test_a_found_engine_is_registered_while_its_actor_runs(

@@ -13,13 +13,14 @@ import trio
 from actors.engine import engine_spec_for
 from actors.engine_proof import ProofFailed, proof_picture, sees_pictures
 from actors.engine_start import LadderState, installed_options, open_made_engine
+from inference.client import EngineClient
 from inference.command import profile_of, setting_in
 from inference.config import EngineConfig, LaunchConfig
-from inference.errors import EngineNotReady, EngineRefused
+from inference.errors import EngineError, EngineNotReady, EngineRefused
 from inference.launch_profile import LAUNCH_PROFILES
 from inference.messages import Constraint, Message, Prompt, TextPart
 from inference.pool import open_pool
-from runtime.ids import TenantId
+from runtime.ids import EngineId, TenantId
 from runtime.process import ProcessLost
 from runtime.supervisor import open_supervisor
 from tests.kit.scripted_engine import ScriptedEngine, write_scripted_engine
@@ -173,6 +174,28 @@ async def test_a_port_that_is_taken_is_passed_over(engine: ScriptedEngine, tmp_p
         open_made_engine(config, launch_of(config), tmp_path, LadderState()) as second,
     ):
         assert first.url != second.url
+
+
+async def test_a_port_of_its_url_that_is_taken(engine: ScriptedEngine, tmp_path: Path) -> None:
+    config = engine.config()
+    async with open_made_engine(config, launch_of(config), tmp_path, LadderState()) as first:
+        same = attrs.evolve(config, url=first.url)
+        with pytest.raises(EngineNotReady, match="is taken by another process"):
+            async with open_made_engine(same, launch_of(same), tmp_path, LadderState()):
+                pytest.fail("two listen on one port")
+
+    assert len(engine.starts) == 1
+
+
+async def test_a_rehearsal_engine_has_a_random_key_too(tmp_path: Path) -> None:
+    config = EngineConfig(EngineId("r1"), launch=LaunchConfig(start_seconds=60.0), model="rehearsal-7b")
+    async with open_pool() as pool, open_supervisor("s") as supervisor:
+        await supervisor.start_child(engine_spec_for(config, pool, tmp_path))
+        (seat,) = pool.statistics().engines
+        stranger = EngineClient(config, seat.url)
+        with pytest.raises(EngineError, match="401"):
+            await stranger.probe()
+        await stranger.aclose()
 
 
 @pytest.mark.slow

@@ -36,6 +36,8 @@ def test_one_that_somebody_else_runs() -> None:
         ({}, {"context_length": 0}, "launch.context_length"),
         ({}, {"vision_cache_mb": 0}, "launch.vision_cache_mb"),
         ({}, {"start_seconds": 0.0}, "launch.start_seconds"),
+        ({}, {"model_path": None, "args": ("x",), "prefix": ("docker",)}, "launch.prefix"),
+        ({}, {"model_path": None, "args": ("x",), "cleanup": ("docker",)}, "launch.cleanup"),
         ({"url": "http://10.0.0.1:30000"}, {}, "url"),
         ({"ca_file": "ca.pem"}, {}, "ca_file"),
     ],
