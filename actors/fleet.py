@@ -39,7 +39,7 @@ from policies.criteria import Outcome
 from policies.episode import EpisodePolicy
 from policies.step import EpisodeEnd
 from runtime.child import ChildContext, ChildEnded, ChildError, ChildSpec, OnGiveUp, SupervisorGaveUp
-from runtime.ids import PhoneId, episode_id_for, slug_for
+from runtime.ids import PhoneId, TenantId, episode_id_for, slug_for
 from runtime.lifecycle import State
 from runtime.nursery import open_bare_nursery
 from runtime.process import open_process
@@ -194,7 +194,8 @@ async def open_fleet(
     logs.mkdir(exist_ok=True)
     link = Link()
     try:
-        async with open_pool() as pool, open_supervisor("fleet") as supervisor:
+        tenants = {TenantId(name): config for name, config in scenario.tenants.items()}
+        async with open_pool(tenants=tenants) as pool, open_supervisor("fleet") as supervisor:
             named = [
                 FoundPhone(
                     PhoneId(slug_for(address)),

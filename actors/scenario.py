@@ -12,7 +12,7 @@ from actors.devices.base import CaptureMethod, Driver
 from actors.engine_checks import launch_problems, shared_cards
 from actors.rehearsal.phone.spec import MAX_SIDE, MIN_SIDE
 from actors.setup_config import AccountConfig, SetupConfig, TeardownConfig, account_problems, setup_problems
-from inference.config import EngineConfig, check_engine
+from inference.config import EngineConfig, TenantConfig, check_engine, check_tenant
 from inference.profile import ModelProfile
 from policies.criteria import Criteria
 from policies.effect import EffectSettings
@@ -205,6 +205,8 @@ class Scenario:
     phones: tuple[PhoneGroup, ...] = attrs.field(metadata={"nonempty": True})
     apps: Mapping[str, AppConfig] = attrs.field(metadata={"nonempty": True})
     engines: tuple[EngineConfig, ...] = ()
+    tenants: Mapping[str, TenantConfig] = attrs.field(factory=dict)
+    """What each may use of the engines; one that is not named has weight 1 and no limits."""
     description: str = ""
     seed: int = attrs.field(default=1, metadata={"min": 0, "max": 2**31 - 1})
     tenant: TenantId = DEFAULT_TENANT
@@ -323,6 +325,11 @@ def cross_problems(scenario: Scenario) -> list[tuple[str, str]]:
             key, _, message = problem.partition(": ")
             found.append((f"{key!r} {message.removeprefix('it ')}", f"$.engines[{index}].{key}"))
         found += [(why, f"$.engines[{index}].launch") for why in launch_problems(engine)]
+    for name, tenant in scenario.tenants.items():
+        for problem in check_tenant(TenantId(name), tenant):
+            key, colon, message = problem.partition(": ")
+            where = f"$.tenants.{name}"
+            found.append((f"{key!r} {message.removeprefix('it ')}", f"{where}.{key}") if colon else (problem, where))
     for name, app in scenario.apps.items():
         at = f"$.apps.{name}"
         if scenario.is_planned(name) and not scenario.engines:
