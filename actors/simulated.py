@@ -83,6 +83,8 @@ class SimulatedGroup:
     name: str
     ports: PortPicker
     base_port: int = 0
+    extra: tuple[str, ...] = ()
+    """More words for `corral phones simulate`."""
     phones: list[FoundPhone] = attrs.field(factory=list)
 
     def process_plan(self, log_dir: Path) -> ProcessPlan:
@@ -95,7 +97,7 @@ class SimulatedGroup:
         command = [sys.executable, "-m", "actors.cli.main", "phones", "simulate", "--json"]
         command += ["--count", str(self.config.count), "--app", self.config.app, "--seed", str(self.seed)]
         command += ["--size", self.config.size, "--base-port", str(self.base_port)]
-        command += ["--first-number", str(self.first_number)]
+        command += ["--first-number", str(self.first_number), *self.extra]
         return ProcessPlan(
             name=self.name,
             argv=tuple(command),

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from actors.bench.actors import bench_actors
+from actors.bench.capture import CaptureBench, bench_capture
 from actors.bench.overlap import bench_overlap
 from actors.bench.phones import PhonesUnavailable, bench_phones
 from actors.bench.result import BenchResult, Tell
@@ -93,6 +94,38 @@ def actors(actors: int, seconds: float, limit: bool, seed: int, json_file: Path 
 def phones(phones: int, seconds: float, seed: int, json_file: Path | None) -> None:
     """Raw captures of simulated phones through one genuine adb server, one a second each: lag and CPU a capture."""
     _measure("phones", lambda tell: bench_phones(phones=phones, seconds=seconds, seed=seed, tell=tell), json_file)
+
+
+@bench.command()
+@click.argument("serials", nargs=-1, metavar="[SERIAL...]")
+@click.option(
+    "--scrcpy-server",
+    "jar",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The server file of scrcpy 2.x to 4.x; without it real phones are not measured with scrcpy.",
+)
+@click.option("--captures", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Of each method.")
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1, 100), help="Of each comparison.")
+@click.option("--phones", default=16, show_default=True, type=click.IntRange(1, 256), help="Simulated, for video.")
+@click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(1), help="Of each side of a round.")
+@SEED
+@JSON_FILE
+def capture(
+    serials: tuple[str, ...],
+    jar: Path | None,
+    captures: int,
+    rounds: int,
+    phones: int,
+    seconds: float,
+    seed: int,
+    json_file: Path | None,
+) -> None:
+    """Each capture method on the phones SERIAL...: time, CPU, bytes, and whether it shows what the reference shows.
+
+    Without a phone, on simulated ones: also our client against adbutils, video against PNG, and the video's latency.
+    """
+    plan = CaptureBench(captures=captures, rounds=rounds, phones=phones, seconds=seconds, seed=seed)
+    _measure("capture", lambda tell: bench_capture(serials, plan, jar=jar, tell=tell), json_file)
 
 
 @bench.command("sql-execution")

@@ -12,7 +12,7 @@ import trio
 
 from actors.rehearsal.apps.catalog import APPS
 from actors.rehearsal.phone.serve import PortInUse, SimulatedPhone, serve_phones
-from actors.rehearsal.phone.spec import PhoneSpec, specs_for
+from actors.rehearsal.phone.spec import PhoneSpec, VideoKind, specs_for
 
 EXIT_USAGE = 2
 DEFAULT_BASE_PORT = 16000
@@ -48,6 +48,17 @@ def phones() -> None:
 @click.option(
     "--first-number", default=0, show_default=True, type=click.IntRange(0, 9000), help="In the first serial number."
 )
+@click.option(
+    "--video",
+    default=VideoKind.LIVE.value,
+    show_default=True,
+    type=click.Choice([kind.value for kind in VideoKind]),
+    help="What a scrcpy server sends: the screen, or one stream encoded once for all phones.",
+)
+@click.option("--stamped", is_flag=True, help="Draw the machine's monotonic clock into every picture.")
+@click.option(
+    "--grainy", is_flag=True, help="Lay a fixed grain over every picture, so that PNGs are as large as of games."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a phone instead of a line of text.")
 @click.option(
     "--ready-file",
@@ -61,6 +72,9 @@ def simulate(
     size: tuple[int, int],
     base_port: int,
     first_number: int,
+    video: str,
+    stamped: bool,
+    grainy: bool,
     as_json: bool,
     ready_file: Path | None,
 ) -> None:
@@ -75,6 +89,9 @@ def simulate(
             height=height,
             base_port=base_port,
             first_number=first_number,
+            video=VideoKind(video),
+            stamped=stamped,
+            grainy=grainy,
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error

@@ -7,6 +7,7 @@ its calls one after another and never going back in time.
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -17,17 +18,20 @@ import trio
 from actors.rehearsal.apps.base import App, AppFactory, Canvas, LogLine, Touch, TouchPhase
 from actors.rehearsal.phone.launcher import Launcher
 from actors.rehearsal.phone.packages import PackageRegistry
-from actors.rehearsal.phone.spec import PhoneSpec, package_for
-from actors.rehearsal.phone.stamp import stamped
+from actors.rehearsal.phone.spec import PhoneSpec, VideoKind, package_for
+from actors.rehearsal.phone.stamp import grained, stamped
 from actors.rehearsal.phone.stream import Stream
 from policies.geometry import Geometry
 
 SEED_STRIDE = 1000  # more phones than this never share a base seed, so no two phones repeat each other's apps
 LOG_CAPACITY = 10_000  # lines; older ones fall out, as from a phone's ring buffer
 FIRST_PID = 2000
+SHARED_PNGS = 4
 PNG_LEVEL = 1  # what matters is that it is a PNG; level 6 costs 0.4 s a frame
 
 _HEADER = np.dtype("<u4")
+_shared_pngs: dict[tuple[str | None, bool, Geometry, int], bytes] = {}
+"""Of all phones of this process that share their pictures; a few, of the sizes that there are."""
 HEADER_SIZE = 16
 PIXEL_FORMAT_RGBA_8888 = 1
 COLORSPACE_SRGB = 1
@@ -146,13 +150,14 @@ class Handset:
     def fresh_screen(self) -> Callable[[float], Canvas]:
         """Draws what the phone's app shows from its start on if nobody touches it, at growing times from 0."""
         factory = self.apps[self.spec.app] if self.spec.app is not None else None
-        if factory is None:
-            return self._launcher.draw
         width, height = self._size
-        return factory(seed=self.spec.seed, width=width, height=height, now=0.0).draw
+        app: App = self._launcher
+        if factory is not None:
+            app = factory(seed=self.spec.seed, width=width, height=height, now=0.0)
+        return partial(self._canvas, app)
 
     def _canvas(self, app: App, now: float) -> Canvas:
-        canvas = app.draw(now)
+        canvas = grained(app.draw(now)) if self.spec.grainy else app.draw(now)
         return stamped(canvas, time.monotonic()) if self.spec.stamped else canvas
 
     def _raw(self, app: App, now: float) -> tuple[bytes, memoryview]:
@@ -163,6 +168,14 @@ class Handset:
         return header, pixels.data.cast("B")
 
     def _png(self, app: App, now: float) -> bytes:
+        if self.spec.video is VideoKind.SHARED:
+            key = (self.spec.app, self.spec.grainy, self.geometry, int(now) % SHARED_PNGS)
+            if key not in _shared_pngs:
+                _shared_pngs[key] = self._encoded_png(app, now)
+            return _shared_pngs[key]
+        return self._encoded_png(app, now)
+
+    def _encoded_png(self, app: App, now: float) -> bytes:
         canvas = cv2.cvtColor(self._canvas(app, now), cv2.COLOR_RGB2BGR)
         _, encoded = cv2.imencode(".png", canvas, [cv2.IMWRITE_PNG_COMPRESSION, PNG_LEVEL])
         return encoded.tobytes()

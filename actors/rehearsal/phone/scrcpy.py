@@ -134,7 +134,7 @@ class ScrcpyServer:
         fps = self.options.max_fps or 5.0
         spec = self.handset.spec
         draw = self.handset.fresh_screen()
-        key = f"{spec.app} {self.handset.geometry.rotation}"
+        key = f"{spec.app} {spec.grainy} {self.handset.geometry.rotation}"
         video = await trio.to_thread.run_sync(shared_video, key, self._size, fps, draw, limiter=self.handset.drawing)
         began_at = due = trio.current_time()
         number = 0

@@ -22,7 +22,10 @@ class VideoKind(StrEnum):
     LIVE = "live"
     """The screen, encoded as it changes."""
     SHARED = "shared"
-    """A few seconds of the app by itself, encoded once for all phones of the process: cheap enough for a fleet."""
+    """A few seconds of the app by itself, encoded once for all phones of the process: cheap enough for a fleet.
+
+    `screencap -p` then prints one of a few pictures that were encoded once, too.
+    """
 
 
 def package_for(app: str) -> str:
@@ -64,6 +67,8 @@ class PhoneSpec:
     video: VideoKind = VideoKind.LIVE
     stamped: bool = False
     """The machine's monotonic clock stands in every picture (`stamp.read_stamp`)."""
+    grainy: bool = False
+    """A fixed grain lies over every picture: a PNG of it is as large as of a game with painted scenery."""
 
     def __attrs_post_init__(self) -> None:
         if self.port in ADB_SCANNED_PORTS:
@@ -89,6 +94,7 @@ def specs_for(
     first_number: int = 0,
     video: VideoKind = VideoKind.LIVE,
     stamped: bool = False,
+    grainy: bool = False,
 ) -> tuple[PhoneSpec, ...]:
     """`count` phones on consecutive ports (or on free ones if `base_port` is 0), each with a seed of its own.
 
@@ -107,6 +113,7 @@ def specs_for(
             height=height,
             video=video,
             stamped=stamped,
+            grainy=grainy,
         )
         for number in range(count)
     )
