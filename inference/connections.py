@@ -15,6 +15,7 @@ import h11
 import httpcore
 import trio
 
+from inference.chunked import BadChunk, ChunkedReader
 from inference.config import EngineConfig
 from inference.errors import EngineRefused
 
@@ -28,7 +29,11 @@ class Connection:
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
-        self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._protocol = _new_protocol()
+        self._chunked: ChunkedReader | None = None  # reads the body, where it is chunked
+        self._at_hand = b""  # what came of it with the head
+        self._keeps_alive = True
+        self._used = False
         self._closed = False
         self.idle_since = 0.0
         self.status = 0
@@ -38,7 +43,11 @@ class Connection:
     @property
     def is_reusable(self) -> bool:
         """True between two exchanges, while nothing speaks against a further one."""
-        return not self._closed and self._protocol.our_state is h11.DONE and self._protocol.their_state is h11.DONE
+        if self._closed or not self._keeps_alive:
+            return False
+        if self._chunked is not None:
+            return self._chunked.done
+        return self._protocol.our_state is h11.DONE and self._protocol.their_state is h11.DONE
 
     def is_stale(self, now: float) -> bool:
         """True when an idle connection was idle for long, or has something to read: that can only be its end."""
@@ -55,9 +64,10 @@ class Connection:
         Raises:
             httpcore.NetworkError, httpcore.ProtocolError: it broke.
         """
+        if self._used:
+            self._protocol = _new_protocol()
+        self._used, self._chunked = True, None
         protocol = self._protocol
-        if protocol.our_state is h11.DONE:
-            protocol.start_next_cycle()
         try:
             out = [protocol.send(request) or b""]
             if body:
@@ -77,6 +87,11 @@ class Connection:
         if not isinstance(event, h11.Response):
             raise httpcore.RemoteProtocolError("the response has no head")
         self.status, self.headers = event.status_code, list(event.headers)
+        if (b"transfer-encoding", b"chunked") in self.headers:  # h11 knows no other coding, and lower-cases this one
+            tokens = b",".join(value for name, value in self.headers if name == b"connection").lower()
+            self._keeps_alive = event.http_version >= b"1.1" and b"close" not in tokens
+            self._chunked = ChunkedReader()
+            self._at_hand = protocol.trailing_data[0]
 
     async def receive(self) -> bytes:
         """What has come of the body since the last call, at least a byte; empty once it is whole.
@@ -84,6 +99,8 @@ class Connection:
         Raises:
             httpcore.NetworkError, httpcore.ProtocolError: it broke.
         """
+        if self._chunked is not None:
+            return await self._receive_chunked(self._chunked)
         if self._protocol.their_state is not h11.SEND_BODY:
             return b""
         pieces: list[bytes] = []
@@ -97,6 +114,22 @@ class Connection:
                 pieces.append(bytes(event.data))
             else:
                 return b"".join(pieces)
+
+    async def _receive_chunked(self, reader: ChunkedReader) -> bytes:
+        data, self._at_hand = self._at_hand, b""
+        while not reader.done:
+            if not data:
+                data = await self._read_some()
+                if not data:
+                    raise httpcore.RemoteProtocolError("it closed the connection in the middle of the body")
+            try:
+                body = reader.feed(data)
+            except BadChunk as error:
+                raise httpcore.RemoteProtocolError(str(error)) from error
+            if body:
+                return body
+            data = b""
+        return b""
 
     async def aclose(self) -> None:
         """Close it, without waiting for the other side. Whoever reads it ends with `httpcore.ReadError`."""
@@ -118,16 +151,23 @@ class Connection:
             raise httpcore.RemoteProtocolError(str(error)) from error
 
     async def _read(self) -> None:
-        try:
-            data = await self._stream.receive_some(READ_BYTES)
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise httpcore.ReadError(str(error)) from error
+        data = await self._read_some()
         if not data and self._protocol.their_state is h11.SEND_RESPONSE:
             raise httpcore.RemoteProtocolError("it disconnected without a response")
         try:
-            self._protocol.receive_data(bytes(data))
+            self._protocol.receive_data(data)
         except h11.RemoteProtocolError as error:
             raise httpcore.RemoteProtocolError(str(error)) from error
+
+    async def _read_some(self) -> bytes:
+        try:
+            return bytes(await self._stream.receive_some(READ_BYTES))
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise httpcore.ReadError(str(error)) from error
+
+
+def _new_protocol() -> h11.Connection:
+    return h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
 
 
 class Connections:

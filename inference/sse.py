@@ -47,8 +47,10 @@ class SseParser:
         for line in self._lines(chunk):
             if not line:
                 if self._data:
-                    events.append(SseEvent("\n".join(self._data), self._event))
-                self._data, self._data_bytes, self._event = [], 0, ""
+                    text = self._data[0] if len(self._data) == 1 else "\n".join(self._data)
+                    events.append(SseEvent(text, self._event))
+                    self._data, self._data_bytes = [], 0
+                self._event = ""
                 continue
             name, _, value = line.partition(b":")
             value = value.removeprefix(b" ")
@@ -68,10 +70,14 @@ class SseParser:
         if self._after_cr:
             chunk = chunk.removeprefix(b"\n")  # the second half of a CRLF that was torn apart
         self._after_cr = ends_in_cr
-        pieces = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        if b"\r" in chunk:
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        pieces = chunk.split(b"\n")
         for piece in pieces[:-1]:
-            line = bytes(self._pending) + piece
-            self._pending.clear()
+            line = piece
+            if self._pending:
+                line = bytes(self._pending) + piece
+                self._pending.clear()
             if len(line) > self._max:
                 raise SseTooLong(f"a line is longer than {self._max} bytes")
             if self._first:
