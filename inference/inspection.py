@@ -44,6 +44,12 @@ def inspect_engine(info: Mapping[str, Any], expected: Expected) -> Findings:
     cards = info.get("tp_size")
     if expected.cards is not None and isinstance(cards, int) and cards != expected.cards:
         found.append(f"it runs on {cards} cards, not on {expected.cards}")
+    at_once = info.get("max_running_requests")
+    if isinstance(at_once, int) and not isinstance(at_once, bool) and 0 < at_once < expected.max_in_flight:
+        found.append(
+            f"it runs {at_once} requests at a time, and up to {expected.max_in_flight} are sent: the rest waits in it, "
+            "where it cannot be moved; lower max_in_flight"
+        )
     tokens = _tokens(info)
     if tokens is not None:
         each = tokens // max(1, expected.max_in_flight)

@@ -24,6 +24,7 @@ def test_a_sound_engine() -> None:
         ({"kv_cache_dtype": "auto"}, "its KV cache is 'auto', and 'fp8_e4m3' was asked for"),
         ({"disaggregation_mode": "decode"}, "apart (decode)"),
         ({"tp_size": 2}, "it runs on 2 cards, not on 1"),
+        ({"max_running_requests": 4}, "it runs 4 requests at a time, and up to 8 are sent"),
         ({"max_total_num_tokens": 4000}, "500 for each of 8 requests in flight"),
         ({"max_total_num_tokens": 8191}, "fewer than one context of 8192"),
     ],
