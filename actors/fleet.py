@@ -44,6 +44,7 @@ from runtime.lifecycle import State
 from runtime.nursery import open_bare_nursery
 from runtime.process import open_process
 from runtime.restart import Intensity, RestartKind
+from runtime.secret import redact
 from runtime.supervisor import Supervisor, open_supervisor
 from runtime.telemetry import emit
 
@@ -166,6 +167,10 @@ class Fleet:
             replayable=spec.episode not in self.recorder.statistics().incomplete,
             phone_lost=job.lost,
             bad_frames=statistics.bad_frames,
+            faults=[
+                {**attrs.asdict(fault), "cause": redact(fault.cause), "excerpt": redact(fault.excerpt)}
+                for fault in session.faults
+            ],
         )
         self.summaries.append(summary)
         self.recorder.end_episode(spec.episode, attrs.asdict(summary))

@@ -7,16 +7,15 @@ import attrs
 import httpcore
 import trio
 
+from actors.app_health import MAX_FAULTS, AppFault, FaultReader, ForegroundWatch, foreground_in
 from actors.devices.base import Device
-from actors.scenario import CommandReading, HttpReading, LogcatReading, Reading
+from actors.logcat import LogcatLine, parse_logcat
+from actors.scenario import CommandReading, HealthConfig, HttpReading, LogcatReading, Reading
+from runtime.secret import redact
 from runtime.telemetry import emit
 
 LOGCAT_EVERY_SECONDS = 1.0
 MAX_BODY_BYTES = 1 << 20  # an HTTP answer longer than this is no score
-_CRASH = re.compile(r"FATAL EXCEPTION|^ANR in |>>> .+ <<<|Fatal signal", re.MULTILINE)
-_LINE = re.compile(
-    r"^\s*(?P<at>\d+\.\d+)\s+(?P<pid>\d+)\s+\d+\s+(?P<level>[VDIWEF])\s+(?P<tag>[^:]*?)\s*:\s(?P<text>.*)$"
-)
 
 
 @attrs.define
@@ -26,33 +25,20 @@ class Readings:
     score: float | None = None
     goal_reached: bool = False
     crashes: int = 0
-    """In the whole episode."""
+    """Crashes and ANRs of the app in the whole episode."""
+    away: list[AppFault] = attrs.field(factory=list)
+    """Times that something else was in front of the app for too long."""
+    faults: FaultReader | None = None
+    """None where the log is not followed for them."""
+
+    def all_faults(self) -> tuple[AppFault, ...]:
+        """Everything that went wrong with the app so far, what was logged of it included."""
+        return (*(self.faults.faults() if self.faults is not None else ()), *self.away)
 
     def take(self) -> tuple[float | None, bool, int]:
         """(newest score since the last call, goal reached so far, crashes so far)."""
         score, self.score = self.score, None
         return score, self.goal_reached, self.crashes
-
-
-@attrs.frozen
-class LogcatLine:
-    """One line of `logcat -v epoch`."""
-
-    at: str
-    """Epoch seconds with milliseconds, as printed: kept as text, to be handed back to `-T`."""
-    level: str
-    tag: str
-    text: str
-
-
-def parse_logcat(output: bytes) -> list[LogcatLine]:
-    """The lines of `logcat -v epoch`; headers and lines of other forms are left out."""
-    lines = []
-    for raw in output.decode("utf-8", "replace").splitlines():
-        match = _LINE.match(raw)
-        if match:
-            lines.append(LogcatLine(match["at"], match["level"], match["tag"], match["text"]))
-    return lines
 
 
 def number_in(pattern: str, text: str) -> float | None:
@@ -83,6 +69,29 @@ async def run_logcat(
             seen = {line for line in lines if line.at == since}
         for line in fresh:
             _take_line(line, readings, score, goal)
+        if readings.faults is not None:
+            for fault in readings.faults.feed(fresh):
+                emit(
+                    "actors.app.crashed",
+                    level="warning",
+                    kind=fault.kind,
+                    process=fault.process,
+                    why=redact(fault.cause),
+                )
+            readings.crashes = readings.faults.count
+
+
+async def run_foreground(device: Device, readings: Readings, package: str, health: HealthConfig) -> None:
+    """Look what is in front, again and again. Runs until cancelled; raises `DeviceLost`."""
+    watch = ForegroundWatch(package, health.away_seconds)
+    while True:
+        await trio.sleep(health.foreground_every_seconds)
+        dump = (await device.shell("dumpsys window windows")).stdout.decode("utf-8", "replace")
+        fault = watch.see(foreground_in(dump), trio.current_time())
+        if fault is not None:
+            emit("actors.app.left", level="warning", why=fault.cause)
+            if len(readings.away) < MAX_FAULTS:
+                readings.away.append(fault)
 
 
 def _is_after(line: LogcatLine, since: str, seen: set[LogcatLine]) -> bool:
@@ -102,9 +111,6 @@ def _take_line(line: LogcatLine, readings: Readings, score: LogcatReading | None
             readings.score = value
     if goal is not None and re.search(goal.pattern, text):
         readings.goal_reached = True
-    if line.level in {"E", "F"} and _CRASH.search(line.text):
-        readings.crashes += 1
-        emit("actors.app.crashed", level="warning", line=text[:200])
 
 
 async def run_polled(reading: CommandReading | HttpReading, device: Device, on_text: Callable[[str], None]) -> None:
@@ -141,14 +147,34 @@ async def _ask_http(reading: HttpReading, device: Device) -> str | None:
 
 
 def tasks_for(
-    device: Device, readings: Readings, score: Reading | None, goal: Reading | None, *, follow_log: bool
+    device: Device,
+    readings: Readings,
+    score: Reading | None,
+    goal: Reading | None,
+    *,
+    package: str | None = None,
+    health: HealthConfig | None = None,
 ) -> list[Callable[[], Awaitable[None]]]:
-    """What must run beside an episode so that `readings` stays current; probes are read with each frame instead."""
+    """What must run beside an episode so that `readings` stays current; probes are read with each frame instead.
+
+    Args:
+        device: The phone.
+        readings: Kept current.
+        score: How the score is read.
+        goal: How a reached goal is read.
+        package: Of the app whose crashes and ANRs are looked for; None leaves the log alone.
+        health: How it is watched; None leaves what is in front alone.
+    """
+    if package is not None and readings.faults is None:
+        readings.faults = FaultReader(package)
     tasks: list[Callable[[], Awaitable[None]]] = []
     log_score = score if isinstance(score, LogcatReading) else None
     log_goal = goal if isinstance(goal, LogcatReading) else None
-    if follow_log or log_score or log_goal:
+    if package is not None or log_score or log_goal:
         tasks.append(lambda: run_logcat(device, readings, score=log_score, goal=log_goal))
+    if package is not None and health is not None and health.foreground_every_seconds:
+        watched, settings = package, health
+        tasks.append(lambda: run_foreground(device, readings, watched, settings))
     if isinstance(score, CommandReading | HttpReading):
 
         def take_score(text: str, pattern: str = score.pattern) -> None:

@@ -84,6 +84,16 @@ class PlannerConfig:
 
 
 @attrs.frozen
+class HealthConfig:
+    """How the app is watched while it is played."""
+
+    foreground_every_seconds: float = attrs.field(default=5.0, metadata={"min": 0})
+    """How often the phone is asked what is in front; 0: never. It costs the phone some 50 ms each time."""
+    away_seconds: float = attrs.field(default=10.0, metadata={"above": 0})
+    """Something else in front of the app for so long is a result of its own."""
+
+
+@attrs.frozen
 class AppConfig:
     """One app: its goal, its rules, and how its success is read."""
 
@@ -96,6 +106,7 @@ class AppConfig:
     goal_reached: Reading | None = None
     """The goal counts as reached when this reads (a probe: hits)."""
     criteria: Criteria = attrs.field(factory=Criteria)
+    health: HealthConfig = attrs.field(factory=HealthConfig)
     needed_wait_seconds: float = attrs.field(default=0.0, metadata={"min": 0})
     """Of each planned wait, what the game itself needs (a cooldown, an animation); the rest of it counts as stall."""
     limits: Limits | None = None

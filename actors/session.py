@@ -11,6 +11,7 @@ from typing import Protocol
 import attrs
 import trio
 
+from actors.app_health import AppFault
 from actors.devices.base import ActionRefused, CaptureFailed, Device, DeviceError, DeviceLost, Unsupported
 from actors.pictures import PictureStore
 from actors.readings import Readings, tasks_for
@@ -119,7 +120,7 @@ class EpisodeSession:
         sink: Where steps go.
         draw: The episode's chance, one number in [0, 1) a step.
         restart_app: Stops and starts the app on a device.
-        follow_log: False leaves logcat alone, so that crashes are not seen.
+        follow_log: False leaves logcat and the windows alone, so that neither crashes nor other apps in front are seen.
         slow: Readers of the app's slow probes, by name.
         in_thread: False encodes pictures in the session's own task (see `PictureStore`).
         encoder: Makes a frame's picture for prompts, if not `encode_jpeg`.
@@ -149,7 +150,7 @@ class EpisodeSession:
         self._sink = sink
         self._draw = draw
         self._restart_app = restart_app
-        self._follow_log = follow_log and spec.app.criteria.no_crash
+        self._follow_log = follow_log
         profile = spec.settings.profile
         self._pictures = PictureStore(
             max_side=profile.max_side,
@@ -175,6 +176,11 @@ class EpisodeSession:
         self._resumed = False
         self._shown_pause: str | None = None
 
+    @property
+    def faults(self) -> tuple[AppFault, ...]:
+        """What went wrong with the app so far."""
+        return self._readings.all_faults()
+
     def resume(self) -> None:
         """A person says that a paused episode goes on."""
         self._resumed = True
@@ -198,7 +204,10 @@ class EpisodeSession:
             nursery.start_soon(self._run_captures, device)
             nursery.start_soon(self._slow.run)
             app = self.spec.app
-            for task in tasks_for(device, self._readings, app.score, app.goal_reached, follow_log=self._follow_log):
+            package = app.package if self._follow_log else None
+            for task in tasks_for(
+                device, self._readings, app.score, app.goal_reached, package=package, health=app.health
+            ):
                 nursery.start_soon(self._guarded, task)
             try:
                 self.end = await self._run_steps(device, nursery)

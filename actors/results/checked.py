@@ -18,6 +18,7 @@ _ROW_COUNTS: Mapping[str, tuple[str, ...]] = {
     "actions": ("reflex", "planned", "retried", "recovery", "failed"),
     "dropped": ("stale_age", "stale_target", "stale_geometry", "voided", "late", "off_screen"),
 }
+_FAULT_TEXTS = ("kind", "process", "cause", "excerpt", "at")
 _LATENCIES = ("capture", "plan", "act")
 
 
@@ -72,6 +73,8 @@ def row_problems(row: object, episode: str) -> list[str]:
     latencies = row.get("latency_ms")
     if not isinstance(latencies, dict) or not all(_is_latency(latencies.get(kind)) for kind in _LATENCIES):
         wrong.append("latency_ms")
+    if not _are_faults(row.get("faults")):
+        wrong.append("faults")
     if not isinstance(row.get("replayable"), bool):
         wrong.append("replayable")
     return [f"{key} is {_found(row, key)}" for key in dict.fromkeys(wrong)]
@@ -112,6 +115,12 @@ def _is_number_or_none(value: object) -> bool:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
+
+
+def _are_faults(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(fault, dict) and all(_is_text(fault.get(key)) for key in _FAULT_TEXTS) for fault in value
+    )
 
 
 def _are_texts(value: object) -> bool:

@@ -1,7 +1,7 @@
 """`junit.xml`: one test case an episode, as CI systems read it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -42,6 +42,8 @@ def junit_for(run: dict[str, Any], episodes: Sequence[dict[str, Any]]) -> bytes:
         elif outcome == Outcome.CANCELLED.value:
             counts["skipped"] += 1
             ET.SubElement(case, "skipped", message=reason)
+        if episode["faults"]:
+            ET.SubElement(case, "system-out").text = _clean("\n\n".join(map(_fault_text, episode["faults"])))
         properties = ET.SubElement(case, "properties")
         for name in ("score", "steps", "stall_fraction", "no_effect"):
             if episode[name] is not None:  # a bot without a score reading has none
@@ -52,6 +54,10 @@ def junit_for(run: dict[str, Any], episodes: Sequence[dict[str, Any]]) -> bytes:
         suite.set(name, str(count))
     ET.indent(suite)
     return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True))
+
+
+def _fault_text(fault: Mapping[str, str]) -> str:
+    return f"{fault['kind']} {fault['process']}: {fault['cause']}\n{fault['excerpt']}".strip()
 
 
 def _timestamp(run: dict[str, Any]) -> str:

@@ -64,6 +64,8 @@ class EpisodeSummary:
     paused_seconds: float = 0.0
     bad_frames: Mapping[str, int] = attrs.field(factory=dict)
     """By verdict: frames that were black, all or in part, which no model and no rule was shown."""
+    faults: tuple[Mapping[str, str], ...] = ()
+    """Crashes, ANRs and times away from the front: kind, process, cause, excerpt of the log, at (the phone's clock)."""
 
 
 def summary_for(
@@ -85,6 +87,7 @@ def summary_for(
     replayable: bool,
     phone_lost: int = 0,
     bad_frames: Mapping[str, int] | None = None,
+    faults: Sequence[Mapping[str, str]] = (),
 ) -> EpisodeSummary:
     """Put one episode's numbers together. `captures`, `plans` and `acts` are latencies in seconds."""
     completed = tally.plans_completed
@@ -135,6 +138,7 @@ def summary_for(
         pauses=tally.pauses,
         paused_seconds=round(tally.paused_seconds, 3),
         bad_frames=dict(bad_frames or {}),
+        faults=tuple(faults),
     )
 
 

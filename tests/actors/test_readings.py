@@ -10,9 +10,11 @@ import pytest
 import trio
 import trio.testing
 
+from actors.app_health import FaultKind
 from actors.devices.base import DeviceInfo, ShellResult
-from actors.readings import Readings, number_in, parse_logcat, tasks_for
-from actors.scenario import CommandReading, HttpReading, LogcatReading
+from actors.logcat import parse_logcat
+from actors.readings import Readings, number_in, tasks_for
+from actors.scenario import CommandReading, HealthConfig, HttpReading, LogcatReading
 from runtime.ids import PhoneId
 
 SCORE = LogcatReading("game: .*score=([0-9]+)")
@@ -53,7 +55,7 @@ def phone(request: pytest.FixtureRequest) -> LogPhone:
 
 async def follow(phone: Any, readings: Readings, steps: Callable[[], Any], **what: Any) -> None:
     async with trio.open_nursery() as nursery:
-        for task in tasks_for(phone, readings, what.get("score"), what.get("goal"), follow_log=True):
+        for task in tasks_for(phone, readings, what.get("score"), what.get("goal"), package="dev.corral.game"):
             nursery.start_soon(task)
         await trio.sleep(0.5)
         await steps()
@@ -106,14 +108,44 @@ async def test_goals_and_crashes_are_seen_but_not_those_of_before(
         await trio.sleep(1.5)
         assert (readings.crashes, readings.goal_reached) == (0, False)
         phone.log(2.0, "AndroidRuntime: FATAL EXCEPTION: main", level="E")
-        phone.log(2.1, "ActivityManager: ANR in dev.game", level="E")
+        phone.log(2.1, "ActivityManager: ANR in dev.corral.game", level="E")
         phone.log(2.2, "game    : FATAL EXCEPTION is just a word here", level="I")
         phone.log(2.3, "game    : done")
-        await trio.sleep(1.5)
+        await trio.sleep(2.5)  # the crash does not say whose it is: one more look is taken for that
 
     await follow(phone, readings, steps, score=SCORE, goal=GOAL)
 
     assert (readings.crashes, readings.goal_reached) == (2, True)
+    assert {fault.kind for fault in readings.all_faults()} == {FaultKind.CRASH, FaultKind.ANR}
+
+
+async def test_another_app_in_front_is_seen_once_it_stays(autojump_clock: trio.testing.MockClock) -> None:
+    class Phone:
+        """Something else comes to the front after 20 s."""
+
+        info = DeviceInfo(PhoneId("P1"), "p1", "m", "1")
+
+        async def shell(self, command: str, *, timeout_seconds: float = 10.0) -> ShellResult:
+            await trio.lowlevel.checkpoint()
+            in_front = "dev.corral.game/.Main" if trio.current_time() - started < 20 else "com.android.vending/.Offer"
+            is_dump = command == "dumpsys window windows"
+            return ShellResult(f"  mCurrentFocus=Window{{1 u0 {in_front}}}\n".encode() if is_dump else b"", b"", 0)
+
+    started = trio.current_time()
+    readings = Readings()
+    health = HealthConfig(foreground_every_seconds=2.0, away_seconds=10.0)
+    async with trio.open_nursery() as nursery:
+        for task in tasks_for(Phone(), readings, None, None, package="dev.corral.game", health=health):  # type: ignore[arg-type]
+            nursery.start_soon(task)
+        await trio.sleep(29)
+        assert readings.all_faults() == ()
+        await trio.sleep(60)
+        nursery.cancel_scope.cancel()
+
+    (fault,) = readings.all_faults()
+    assert fault.kind is FaultKind.AWAY
+    assert fault.cause.startswith("com.android.vending/.Offer was in front for 1")
+    assert readings.crashes == 0
 
 
 async def test_a_command_is_asked_again_and_again(autojump_clock: trio.testing.MockClock) -> None:

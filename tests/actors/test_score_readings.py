@@ -192,7 +192,7 @@ async def test_what_a_phone_or_a_server_tells_is_the_truth(
             "command": CommandReading("cat /sdcard/score", "score=([0-9]+)", 0.02),
             "http": HttpReading(f"http://127.0.0.1:{port}/{{phone}}", '"score": ([0-9]+)', 0.02),
         }
-        for task in tasks_for(cast("Device", phone), readings, ways[kind], None, follow_log=False):
+        for task in tasks_for(cast("Device", phone), readings, ways[kind], None, package=None):
             nursery.start_soon(task)
         # a log is followed from where it stands when the episode begins
         await wait_until(lambda: kind != "logcat" or bool(phone.lines))
