@@ -1,7 +1,7 @@
 """Makes a tiny Qwen3-VL with random weights, its tokenizer and its processor: FOLDER/tiny-qwen3-vl, about 3 MB.
 
-Free text of it is nonsense, always the same; constrained output is valid. It shows what an engine does, not what a model
-can do.
+Free text of it is nonsense, always the same; constrained output is valid. It shows what an engine does, and nothing of
+what a model can.
 """
 
 import json
