@@ -22,6 +22,7 @@ class MovingApp(ProbeApp):
 
     moves: bool = True
     shade: int = 0
+    canvas: Canvas | None = None
 
     def draw(self, now: float) -> Canvas:
         """A few large squares; their colour counts the drawings."""
@@ -29,7 +30,9 @@ class MovingApp(ProbeApp):
         if self.moves:
             self.shade = (self.shade + 7) % 200
         width, height = (self.height, self.width) if self.rotation else (self.width, self.height)
-        canvas = np.empty((height, width, 3), np.uint8)
+        if self.canvas is None or self.canvas.shape != (height, width, 3):
+            self.canvas = np.empty((height, width, 3), np.uint8)
+        canvas = self.canvas  # one array for all pictures, as the bundled apps have
         canvas[:] = (40, 90, 160)
         canvas[: height // 2, : width // 2] = (200, 60, 30)
         canvas[height // 2 :, width // 2 :] = (30 + self.shade, 200, 60)

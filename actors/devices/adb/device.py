@@ -258,6 +258,8 @@ class AdbDevice:
         called_at = trio.current_time()
         if called_at - self._geometry_at > GEOMETRY_AGE_SECONDS:
             self._remember(await self._read_geometry())
+            with suppress(StreamBroken):  # it has ended meanwhile: its keeper knows
+                await stream.prove_alive()
         picture = stream.newest
         if picture is None:
             with trio.move_on_after(FIRST_PICTURE_SECONDS):

@@ -132,7 +132,8 @@ class _LibraryCall:
             for request in (f"host:transport:{self._serial}", self._service):
                 connection.send_command(request)
                 connection.check_okay()
-            output: bytes = connection.read_until_close(encoding=None)
+            output = connection.read_until_close(encoding=None)
+        assert isinstance(output, bytes), "no encoding was asked for"
         return output
 
     def _typed(self, run: Callable[[], T]) -> T:

@@ -47,6 +47,8 @@ SERVER_CLASS = "com.genymobile.scrcpy.Server"
 START_SECONDS = 8.0  # app_process is a Java start: 1 s on a quick phone
 SOCKET_RETRY_SECONDS = 0.1
 RESET_PAUSE_SECONDS = 1.0  # a key frame takes a moment; asking again meanwhile only makes more of them
+SILENCE_SECONDS = 10.0  # a key frame each 10 s of a static screen is nothing beside its captures
+PROOF_SECONDS = 5.0
 SEND_SECONDS = 2.0
 LOG_KEPT = 2000  # bytes of what the server said last
 QUEUED_PACKETS = 120  # four seconds at 30 fps: a decoder that is further behind starts again at a key frame
@@ -129,6 +131,7 @@ class ScrcpyStream:
     _arrived: trio.Event = attrs.field(init=False, factory=trio.Event)
     _decoder: ScreenDecoder = attrs.field(init=False, factory=ScreenDecoder)
     _sending: trio.Lock = attrs.field(init=False, factory=trio.Lock)
+    _hung: trio.Event = attrs.field(init=False, factory=trio.Event)
     _acknowledged: int = attrs.field(init=False, default=0)
     _next_sequence: int = attrs.field(init=False, default=1)
     _reset_at: float = attrs.field(init=False, default=float("-inf"))
@@ -162,6 +165,22 @@ class ScrcpyStream:
             pixels = await trio.to_thread.run_sync(pixels_of, picture.frame, max_side, limiter=self.client.limiter)
             self._pixels = (picture.number, max_side, pixels)
         return self._pixels[2]
+
+    async def prove_alive(self) -> None:
+        """A screen that stands still and an encoder that hangs say the same: nothing. A key frame tells them apart.
+
+        It is asked for after `SILENCE_SECONDS` without a byte; where none comes the stream ends, to be begun anew.
+        """
+        if not self.version.can_reset_video or self._last_received_at is None:
+            return
+        now = trio.current_time()
+        silent_seconds = now - self._last_received_at
+        if silent_seconds < SILENCE_SECONDS:
+            return
+        if self._reset_at <= self._last_received_at:
+            await self.reset_video()
+        elif now - self._reset_at >= PROOF_SECONDS:
+            self._hung.set()
 
     async def reset_video(self) -> None:
         """Ask for a key frame, at most one each `RESET_PAUSE_SECONDS`.
@@ -237,9 +256,13 @@ class ScrcpyStream:
                 nursery.cancel_scope.cancel()
 
         async with trio.open_nursery() as nursery:
-            for task in (self._receive_video, self._receive_control, self._decode_packets):
+            for task in (self._receive_video, self._receive_control, self._decode_packets, self._wait_hung):
                 nursery.start_soon(guarded, task, nursery)
         raise failures[0]
+
+    async def _wait_hung(self) -> None:
+        await self._hung.wait()
+        raise StreamBroken(f"no key frame came within {PROOF_SECONDS:g} s of asking", phone=self.serial)
 
     async def _receive_video(self) -> None:
         reader = VideoReader(self.version)

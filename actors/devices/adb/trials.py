@@ -52,12 +52,12 @@ async def run_trials(
 
 
 async def _timed(capture_by: CaptureBy, method: CaptureMethod) -> tuple[Frame, float]:
-    seconds = []
+    taken: list[tuple[float, Frame]] = []
     for _ in range(CAPTURES):
         began_at = time.perf_counter()
         frame = await capture_by(method)
-        seconds.append(time.perf_counter() - began_at)
-    return frame, sorted(seconds)[CAPTURES // 2]
+        taken.append((time.perf_counter() - began_at, frame))
+    return taken[-1][1], sorted(seconds for seconds, _ in taken)[CAPTURES // 2]
 
 
 async def _wait_stream(capture_by: CaptureBy) -> None:

@@ -143,9 +143,12 @@ class Handset:
             return await trio.to_thread.run_sync(self._png, self._shown, self.clock(), limiter=self.drawing)
 
     async def draw_screen(self) -> Canvas:
-        """The screen as RGB."""
+        """The screen as RGB, owned by the caller: an app may draw the next one into the same array."""
         async with self._world:
-            return await trio.to_thread.run_sync(self._canvas, self._shown, self.clock(), limiter=self.drawing)
+            return await trio.to_thread.run_sync(self._own_canvas, self._shown, self.clock(), limiter=self.drawing)
+
+    def _own_canvas(self, app: App, now: float) -> Canvas:
+        return self._canvas(app, now).copy()
 
     def fresh_screen(self) -> Callable[[float], Canvas]:
         """Draws what the phone's app shows from its start on if nobody touches it, at growing times from 0."""

@@ -53,7 +53,10 @@ def parse_options(words: tuple[str, ...]) -> ServerOptions:
     """
     if not words or not re.fullmatch(r"\d+\.\d+(\.\d+)?", words[0]):
         raise ValueError("Missing client version")
-    options = dict(word.partition("=")[::2] for word in words[1:])
+    options: dict[str, str] = {}
+    for word in words[1:]:
+        key, _, value = word.partition("=")
+        options[key] = value
     scid = options.get("scid")
     if scid is not None:
         scid = f"{int(scid, 16):08x}"

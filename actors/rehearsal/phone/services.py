@@ -139,10 +139,12 @@ class Shell:
         if argv[:1] == ("exec",):
             argv = argv[1:] or ("true",)  # `adb logcat` runs `export ...; exec logcat ...`
         environ: dict[str, str] = {}
-        while len(argv) > 1 and _ASSIGNMENT.match(argv[0]):
-            key, _, value = argv[0].partition("=")
+        for word in argv[:-1]:
+            if not _ASSIGNMENT.match(word):
+                break
+            key, _, value = word.partition("=")
             environ[key] = value
-            argv = argv[1:]
+        argv = argv[len(environ) :]
         name = argv[0].rsplit("/", 1)[-1]
         if name == "exit":
             raise _Exit(int(argv[1]) & 0xFF if len(argv) > 1 and argv[1].isdigit() else self.last)

@@ -1,6 +1,6 @@
 """Video and input through a scrcpy server on simulated phones, with genuine adb in between."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -186,6 +186,37 @@ async def test_broken_video_is_begun_again_at_a_key_frame(adb_binary: Path, tmp_
 
         assert stream.statistics().resets == 1
         assert device.stream is stream
+
+
+@any_adb
+async def test_silence_is_proved_and_a_hung_encoder_is_begun_anew(
+    adb_binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.devices.adb.scrcpy.SILENCE_SECONDS", 0.3)
+    monkeypatch.setattr("actors.devices.adb.scrcpy.PROOF_SECONDS", 1.0)
+    monkeypatch.setattr("actors.devices.adb.device.GEOMETRY_AGE_SECONDS", 0.1)
+    async with streamed(adb_binary, tmp_path) as (phone, device):
+        await frame_of_stream(device)
+        app_of(phone).moves = False
+        stream = stream_of(device)
+
+        async def capture_until(holds: Callable[[], bool]) -> None:
+            with trio.fail_after(SECONDS):
+                while not holds():
+                    await device.capture()
+                    await trio.sleep(0.02)
+
+        await capture_until(lambda: stream.statistics().resets >= 2)
+        assert device.stream is stream  # key frames come, so it only stands still
+
+        monkeypatch.setattr(ScrcpyServer, "_write_frame", hang)
+        await capture_until(lambda: device.stream is not stream)
+        assert "no key frame" in str(device.keeper and device.keeper.failure)
+
+
+async def hang(*_: object) -> None:
+    """An encoder that says nothing any more."""
+    await trio.sleep_forever()
 
 
 @any_adb
