@@ -102,6 +102,7 @@ class EngineClient:
         called_at: float,
         first_token_by: float = math.inf,
         on_first_token: Callable[[], None] | None = None,
+        on_abort: Callable[[bool], None] | None = None,
         adapter: str | None = None,
     ) -> Completion:
         """Complete one prompt.
@@ -116,6 +117,7 @@ class EngineClient:
             called_at: run clock of the call that led here; the queue time counts from it.
             first_token_by: without a token by then, the answer cannot be whole by the deadline any more.
             on_first_token: called when the prompt is computed.
+            on_abort: called when the caller is cancelled: True when the engine has surely stopped working on it.
             adapter: LoRA adapter that shall answer.
 
         Raises:
@@ -153,7 +155,9 @@ class EngineClient:
             raise
         except BaseException:  # mostly the caller's cancellation
             self._failed += 1
-            await self._make_sure_it_is_over(prompt.request_id)
+            over = await self._make_sure_it_is_over(prompt.request_id)
+            if on_abort is not None:
+                on_abort(over)
             raise
         self._completed += 1
         if not reply.usage_counted:

@@ -291,6 +291,7 @@ class EnginePool:
                     called_at=called_at,
                     first_token_by=math.inf if decode is None else deadline - decode,
                     on_first_token=visit.on_first_token,
+                    on_abort=visit.on_abort,
                     adapter=None if config is None else config.adapter,
                 )
                 outcome, label, usage = Outcome.OK, "completed", completion.usage
@@ -298,7 +299,7 @@ class EnginePool:
                     usage = attrs.evolve(usage, prompt_tokens=round(estimate.input_tokens))
                 self._take_in(prompt, visit, completion, trio.current_time() - called_at)
                 return completion
-            raise EngineLost("it was drained, and the request with it", engine=seat.config.id, over=False)
+            raise EngineLost("it was drained, and the request with it", engine=seat.config.id, over=visit.over)
         except EngineError as error:
             outcome = outcome_for(error, trio.current_time() - visit.sent_at, seat.config.silent_seconds)
             label = label_for(error)

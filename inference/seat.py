@@ -67,6 +67,12 @@ class Visit:
     """Of the engine's slots, when it was sent."""
     at_start: int
     """Requests at the engine then, itself included."""
+    over: bool = False
+    """It was cancelled, and the engine has surely stopped working on it."""
+
+    def on_abort(self, over: bool) -> None:
+        """It was cancelled."""
+        self.over = over
 
     def on_first_token(self) -> None:
         """Its prompt is computed: the next one may be."""

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from inference.config import EngineConfig, TenantConfig
-from inference.errors import EngineNotReady, EngineTooSlow, Overloaded, TenantLimited
+from inference.errors import EngineLost, EngineNotReady, EngineTooSlow, Overloaded, TenantLimited
 from inference.health import CircuitState
 from inference.homing import Cause, Why
 from inference.loads import EngineLoad
@@ -267,3 +267,38 @@ async def test_cold_prompts_wait_for_one_another_and_warm_ones_pass(autojump_clo
 
 def test_metrics_are_what_prometheus_takes() -> None:
     assert b"inference_placed_requests_total" in prometheus_client.generate_latest(REGISTRY)
+
+
+async def test_what_a_drain_cuts_off_goes_to_another_engine_once_it_is_surely_over(autojump_clock: Clock) -> None:
+    engines = {1: FakeEngine("hang"), 2: FakeEngine()}
+    async with open_network(engines) as network, open_pool([config(0)], network=lambda: network) as pool:
+        done: list[Completion] = []
+
+        async def one() -> None:
+            done.append(await ask(pool, seconds=100.0))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one)
+            await trio.sleep(1.0)
+            pool.add_engine(config(1))
+            await pool.drain_engine(E0, grace_seconds=2.0)
+        assert done[0].engine == E1
+        assert engines[1].running == {}
+        assert pool.statistics().retried == 1
+
+
+async def test_what_a_drain_cuts_off_and_may_still_run_is_not_sent_again(autojump_clock: Clock) -> None:
+    engines = {1: FakeEngine("hang"), 2: FakeEngine()}
+    engines[1].accepts_abort = False
+    async with open_network(engines) as network, open_pool([config(0)], network=lambda: network) as pool:
+
+        async def one() -> None:
+            with pytest.raises(EngineLost, match="drained"):
+                await ask(pool, seconds=100.0)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one)
+            await trio.sleep(1.0)
+            pool.add_engine(config(1))
+            await pool.drain_engine(E0, grace_seconds=2.0)
+        assert engines[2].requests == []
