@@ -11,6 +11,7 @@ import attrs
 import click
 import trio
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from actors.assets import BUNDLED_PROFILES, bundled_profile, load_picture, load_profile
@@ -51,6 +52,51 @@ def show(name: str | None) -> None:
     if name not in BUNDLED_PROFILES:
         _refuse(f"no bundled profile {name!r}: there are {', '.join(BUNDLED_PROFILES)}")
     click.echo(bundled_profile(name).decode("utf-8"), nl=False)
+
+
+@model.command()
+@click.option(
+    "--vocabulary",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="In tiktoken's form: a token in base64 and its rank, a line each. Else Qwen's, where dashscope is installed.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON line a row.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="As a table for a document.")
+def tokens(vocabulary: Path | None, as_json: bool, as_markdown: bool) -> None:
+    """Count the output tokens of actions in each language that a model may answer in.
+
+    Latency is output tokens: the last column is what such an answer takes, predicted from published constants (A100, 50
+    requests at a time), not measured here.
+
+    Needs the extra `tokens`. Exit code: 0 done, 2 there is no vocabulary.
+    """
+    try:
+        from actors.token_table import (  # noqa: PLC0415  # tiktoken is an extra
+            COMPACT_ACTIONS,
+            OTHER_TAPS,
+            NoVocabulary,
+            bundled_vocabulary,
+            encoder_for,
+            markdown_for,
+            token_rows,
+        )
+    except ImportError:
+        _refuse("counting tokens needs tiktoken: pip install 'corral[tokens]'")
+    try:
+        count = encoder_for(vocabulary or bundled_vocabulary())
+    except NoVocabulary as error:
+        _refuse(str(error))
+    rows = token_rows(count, (*COMPACT_ACTIONS, *OTHER_TAPS))
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(attrs.asdict(row)))
+    elif as_markdown:
+        click.echo(markdown_for(rows), nl=False)
+    else:
+        table = Table("action", "text", "tokens", "ms", box=None, pad_edge=False)
+        for row in rows:
+            table.add_row(row.what, escape(row.text.replace("\n", " ")), str(row.tokens), f"{row.decode_ms:.0f}")
+        Console().print(table)
 
 
 @model.command()
