@@ -91,18 +91,22 @@ def says(data: bytes, then: str = "stays") -> Answer:
     return answer
 
 
+async def open_listeners() -> list[trio.SocketListener]:
+    for port in _PORTS:
+        try:
+            return await trio.open_tcp_listeners(port, host="127.0.0.1")
+        except OSError:  # somebody else has it
+            continue
+    raise AssertionError("unreachable")
+
+
 @asynccontextmanager
 async def open_hostile(
     *answers: Answer, dialect: Dialect = Dialect.SGLANG
 ) -> AsyncIterator[tuple[EnginePool, Hostile]]:
     engine = Hostile(list(answers))
     async with trio.open_nursery() as nursery:
-        for port in _PORTS:
-            try:
-                listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
-            except OSError:
-                continue
-            break
+        listeners = await open_listeners()
         await nursery.start(trio.serve_listeners, engine.serve, listeners)
         url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
         config = EngineConfig(EngineId("hostile"), url=url, dialect=dialect)
