@@ -38,7 +38,7 @@ from policies.frame import Frame, Pixels
 from policies.geometry import Geometry
 from policies.verdict import Verdict, judge_pixels
 from runtime.nursery import open_bare_nursery
-from runtime.telemetry import emit
+from runtime.telemetry import emit, histogram
 
 MAX_GEOMETRY_READS = 3  # a turn takes one; who turns at every capture gets an error
 GEOMETRY_AGE_SECONDS = 2.0  # of a stream's pictures: asking proves that the phone lives, and sees turns by 180 degrees
@@ -46,6 +46,11 @@ FIRST_PICTURE_SECONDS = 0.5  # a static screen sends its first picture late: mea
 STREAM_LAG_SECONDS = 0.1  # draw to decoded is below 60 ms: a picture of the stream is taken for this old
 BLACK_IN_A_ROW = 3  # loading screens are black for a moment; then another method is asked
 TRIAL_SECONDS = 60.0
+
+
+_INPUT_LAG = histogram(
+    "actors_input_lag_seconds", "From an action's turn until the phone had it, without the gesture's time.", ["through"]
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -165,6 +170,7 @@ class AdbDevice:
                 refuse_off_screen(action, await self.geometry(), phone=self.address)
                 async with self.turns.turn(duration_of(action)):
                     await self._act(action)
+                _INPUT_LAG.labels("scrcpy" if self.stream is not None else "input").observe(self.turns.last_seconds)
         except DeviceError:
             self._actions_failed += 1
             raise

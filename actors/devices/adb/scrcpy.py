@@ -404,7 +404,7 @@ async def _pushed(client: AdbClient, serial: str, jar: Path) -> str:
     except OSError as error:
         raise StreamUnavailable(f"scrcpy_server {jar}: {error.strerror or error}", phone=serial) from error
     remote = f"{REMOTE_FOLDER}/corral-scrcpy-{hashlib.sha256(content).hexdigest()[:12]}.jar"
-    there = await stat_file(client, serial, remote)
+    there = await stat_file(client, serial, remote, timeout_seconds=START_SECONDS)
     if there is None or there.size != len(content):
         await push_file(client, serial, content, remote)
     return remote
@@ -428,7 +428,8 @@ async def _start(
     scid = f"{secrets.randbits(31):08x}"  # an id of the connection, not a secret
     command = server_command(remote, version, scid, config)
     service = f"shell,v2,raw:{command}" if framed else f"shell:{command} 2>&1"
-    socket = await stack.enter_async_context(client.open_service(serial, service))
+    with total_deadline(START_SECONDS, lambda: phone_timeout(serial, "the start of scrcpy", START_SECONDS)):
+        socket = await stack.enter_async_context(client.open_service(serial, service))
     nursery = await stack.enter_async_context(open_bare_nursery())
     stack.callback(nursery.cancel_scope.cancel)
     log = _ServerLog(socket, framed=framed)
