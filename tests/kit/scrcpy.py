@@ -1,5 +1,6 @@
 """A stand-in for scrcpy's server file, which only a simulated phone runs, and an app whose screen moves."""
 
+import time
 from pathlib import Path
 
 import attrs
@@ -27,6 +28,7 @@ class MovingApp(ProbeApp):
     def draw(self, now: float) -> Canvas:
         """A few large squares; their colour counts the drawings."""
         self.draws += 1
+        time.sleep(self.draw_seconds)
         if self.moves:
             self.shade = (self.shade + 7) % 200
         width, height = (self.height, self.width) if self.rotation else (self.width, self.height)
@@ -37,6 +39,11 @@ class MovingApp(ProbeApp):
         canvas[: height // 2, : width // 2] = (200, 60, 30)
         canvas[height // 2 :, width // 2 :] = (30 + self.shade, 200, 60)
         return canvas
+
+
+def make_slow(*, seed: int, width: int, height: int, now: float) -> MovingApp:
+    """An `AppFactory`: every screencap takes its time, while a stream has its pictures ready."""
+    return MovingApp(seed, width, height, now, draw_seconds=0.15)
 
 
 def make_moving(*, seed: int, width: int, height: int, now: float) -> MovingApp:

@@ -20,7 +20,7 @@ from policies.action import Tap
 from policies.frame import Pixels
 from tests.kit.adb import any_adb, genuine_adb, raises_alone
 from tests.kit.devices import probe_of, probe_spec, simulated_phones, wait_drawing, wait_until
-from tests.kit.scrcpy import make_moving, server_file
+from tests.kit.scrcpy import make_moving, make_slow, server_file
 
 SCREENCAPS = [method for method in CaptureMethod if method in SCREENCAP_METHODS]
 SECONDS = 30.0
@@ -121,7 +121,7 @@ async def test_auto_takes_the_stream_where_it_agrees_and_remembers(adb_binary: P
     jar = server_file(tmp_path, "4.0")
     specs = [probe_spec(f"A{n}", model="Twin") for n in range(2)]
     async with (
-        simulated_phones(specs, {"probe": make_moving}) as (first, second),
+        simulated_phones(specs, {"probe": make_slow}) as (first, second),
         genuine_adb(adb_binary, tmp_path / "home") as adb,
     ):
         config = ScrcpyConfig(jar=jar, max_fps=30.0)
