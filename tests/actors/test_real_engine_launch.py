@@ -36,13 +36,15 @@ def config_for(environment: EngineEnvironment) -> EngineConfig:
         executable=("nice", "-n", str(NICENESS), str(environment.python), "-m", "sglang.launch_server"),
         environment=environment.variables,
         args=(
-            *("--max-total-tokens", "16384", "--max-running-requests", "8", "--sleep-on-idle"),
+            *("--max-total-tokens", "16384", "--sleep-on-idle"),
             *("--mm-process-config", '{"image":{"size":{"shortest_edge":4096,"longest_edge":1048576}}}'),
         ),
         start_seconds=START_SECONDS,
         stop_grace_seconds=10.0,
     )
-    return EngineConfig(EngineId("managed"), model="tiny", launch=launch, probe_seconds=30.0, session_cache=True)
+    return EngineConfig(
+        EngineId("managed"), model="tiny", launch=launch, probe_seconds=30.0, max_in_flight=8, session_cache=True
+    )
 
 
 def prompt(number: int, *, letters: int = 4) -> Prompt:
