@@ -5,7 +5,8 @@ import trio
 
 from actors.devices.adb.client import AdbClient
 from actors.devices.adb.errors import StreamUnavailable
-from actors.devices.adb.scrcpy import ScrcpyConfig, ScrcpyStream, open_scrcpy
+from actors.devices.adb.scrcpy import ScrcpyConfig, ScrcpyStream
+from actors.devices.adb.scrcpy_start import open_scrcpy
 from actors.devices.base import DeviceError
 from runtime.telemetry import emit
 
