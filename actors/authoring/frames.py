@@ -8,6 +8,7 @@ import attrs
 
 from actors.assets import load_picture
 from actors.configuration import Problem, ScenarioError
+from actors.results.checked import is_number
 from actors.results.folder import read_lines
 from policies.frame import Frame
 from policies.geometry import Geometry
@@ -34,6 +35,8 @@ class StoredFrame:
     geometry: Geometry | None = None
     """The screen's true size, where the run knows it."""
     epoch: int = 0
+    app: str = ""
+    """Of the episode; empty where that is not known."""
 
     def load(self) -> Frame:
         """Its pixels.
@@ -85,9 +88,13 @@ def _episode_frames(folder: Path, prompts: dict[tuple[str, int], str]) -> Iterat
     files, episode = folder.parent.parent / "frames", folder.name
     percepts: dict[int, dict[str, Any]] = {}
     copies: dict[int, dict[str, Path]] = {}
+    app = ""
     for line in read_lines(folder / "steps.jsonl"):
-        percept = line.get("in", {}).get("percept") if isinstance(line.get("in"), dict) else None
-        if not isinstance(percept, dict):
+        if isinstance(line.get("app"), str):
+            app = line["app"]
+        given = line.get("in")
+        percept = given.get("percept") if isinstance(given, dict) else None
+        if not _is_percept(percept):
             continue
         percepts[percept["seq"]] = percept
         if isinstance(line.get("png"), str):
@@ -103,9 +110,6 @@ def _episode_frames(folder: Path, prompts: dict[tuple[str, int], str]) -> Iterat
         if copy is None:
             continue
         percept = percepts.get(seq, {})
-        geometry = None
-        if percept:
-            geometry = Geometry(percept["width"], percept["height"], percept["rotation"])
         yield StoredFrame(
             label=f"{episode} {seq}",
             path=found[copy],
@@ -113,9 +117,22 @@ def _episode_frames(folder: Path, prompts: dict[tuple[str, int], str]) -> Iterat
             episode=episode,
             seq=seq,
             at=percept.get("requested_at"),
-            geometry=geometry,
+            geometry=Geometry(percept["width"], percept["height"], percept["rotation"]) if percept else None,
             epoch=percept.get("epoch", 0),
+            app=app,
         )
+
+
+def _is_percept(value: Any) -> bool:
+    """What a frame's place and time can be taken of; a damaged line is left out."""
+    return (
+        isinstance(value, dict)
+        and all(type(value.get(key)) is int and value[key] >= 1 for key in ("width", "height"))
+        and type(value.get("seq")) is int
+        and value.get("rotation") in (0, 1, 2, 3)
+        and type(value.get("epoch", 0)) is int
+        and (value.get("requested_at") is None or is_number(value["requested_at"]))
+    )
 
 
 def _prompts(run: Path) -> dict[tuple[str, int], str]:
@@ -124,5 +141,6 @@ def _prompts(run: Path) -> dict[tuple[str, int], str]:
     for line in read_lines(run / "events.jsonl"):
         if line.get("event") == "actors.plan.asked" and isinstance(line.get("frames"), dict):
             for seq, digest in line["frames"].items():
-                found[(str(line.get("episode", "")), int(seq))] = str(digest)
+                if seq.isdecimal() and isinstance(digest, str):
+                    found[(str(line.get("episode", "")), int(seq))] = digest
     return found

@@ -41,9 +41,12 @@ def rules() -> None:
     help="Frames to try the rules on; more may follow.",
 )
 @click.argument("more", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--app", help="Of a run with several apps, only this one's frames.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON, with every frame on which a rule fires.")
 @click.option("--show", type=click.Path(file_okay=False, path_type=Path), help="Write each frame with what was seen.")
-def test_rules(file: Path, targets: tuple[Path, ...], more: tuple[Path, ...], as_json: bool, show: Path | None) -> None:
+def test_rules(
+    file: Path, targets: tuple[Path, ...], more: tuple[Path, ...], app: str | None, as_json: bool, show: Path | None
+) -> None:
     """Try the rule FILE on frames: hits, misses, scores and milliseconds of each probe; when each rule would fire.
 
     Of a run folder the best copy of each frame is taken: PNGs where it recorded pixels, else the JPEGs that a model
@@ -55,6 +58,7 @@ def test_rules(file: Path, targets: tuple[Path, ...], more: tuple[Path, ...], as
         frames: list[StoredFrame] = []
         for target in (*targets, *more):
             frames += frames_in(target)
+        frames = _of_one_app(frames, app)
         tried = []
         for number, frame in enumerate(try_frames(loaded, compile_probes(loaded.probes, pictures), slow, frames)):
             if show is not None:
@@ -71,6 +75,18 @@ def test_rules(file: Path, targets: tuple[Path, ...], more: tuple[Path, ...], as
         click.echo(json.dumps(trial.as_json(), indent=1, ensure_ascii=False))
     else:
         _print(trial)
+
+
+def _of_one_app(frames: list[StoredFrame], app: str | None) -> list[StoredFrame]:
+    """Frames of the named app, and those that are of no run; a warning where several apps are judged by one file."""
+    apps = sorted({frame.app for frame in frames} - {""})
+    if app is None:
+        if len(apps) > 1:
+            click.echo(f"Warning: frames of several apps: {', '.join(apps)}; choose one with --app", err=True)
+        return frames
+    if app not in apps:
+        raise click.BadParameter(f"no frame is of {app!r}; there are: {', '.join(apps) or 'none'}", param_hint="--app")
+    return [frame for frame in frames if frame.app in {app, ""}]
 
 
 def _write(folder: Path, number: int, frame: TriedFrame, probes: Mapping[str, Probe]) -> None:

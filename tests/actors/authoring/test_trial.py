@@ -75,6 +75,48 @@ def test_the_best_copy_of_each_frame_of_a_run_is_taken(tmp_path: Path) -> None:
     assert [frame.at for frame in frames] == pytest.approx([0.0, 0.6, 1.2, 1.8, 2.4])
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"in": {"percept": {"seq": "1", "width": 8, "height": 8, "rotation": 0}}},
+        {"in": {"percept": {"width": 8, "height": 8, "rotation": 0}}},
+        {"in": {"percept": {"seq": 9, "width": 0, "height": 8, "rotation": 0}, "png": 3}},
+        {"in": {"percept": {"seq": 9, "width": 8, "height": 8, "rotation": 7}}},
+        {"in": {"percept": {"seq": 9, "width": 8, "height": 8, "rotation": 0, "requested_at": "now"}}},
+        {"in": [], "app": 3},
+    ],
+)
+def test_a_damaged_line_of_a_record_is_left_out(tmp_path: Path, damage: dict[str, Any]) -> None:
+    folder = run_folder(tmp_path / "run")
+    steps = folder / "episodes" / "e0" / "steps.jsonl"
+    steps.write_text(json.dumps(damage) + "\n" + steps.read_text())
+    events = folder / "events.jsonl"
+    events.write_text(
+        events.read_text() + json.dumps({"event": "actors.plan.asked", "frames": {"x": 1, "3": []}}) + "\n"
+    )
+
+    assert [frame.seq for frame in frames_in(folder)] == [0, 1, 2, 3, 4]
+
+
+def test_frames_of_one_app_can_be_chosen(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run")
+    other = folder / "episodes" / "e1"
+    other.mkdir()
+    steps = (folder / "episodes" / "e0" / "steps.jsonl").read_text()
+    (other / "steps.jsonl").write_text(json.dumps({"app": "merge"}) + "\n" + steps)
+    (folder / "episodes" / "e0" / "steps.jsonl").write_text(json.dumps({"app": "battler"}) + "\n" + steps)
+    file = tmp_path / "r.toml"
+    file.write_text(RULES)
+
+    mixed = CliRunner().invoke(rules, ["test", str(file), "--json", "--on", str(folder)])
+    assert "several apps: battler, merge; choose one with --app" in mixed.stderr
+    one = report(tmp_path, str(folder), "--app", "battler")
+    assert one["frames"] < json.loads(mixed.stdout)["frames"]
+    none = CliRunner().invoke(rules, ["test", str(file), "--on", str(folder), "--app", "chess"])
+    assert none.exit_code == 2
+    assert "there are: battler, merge" in none.stderr
+
+
 def test_a_run_is_judged_in_time_with_cooldowns(tmp_path: Path) -> None:
     said = report(tmp_path, str(run_folder(tmp_path / "run")))
 
