@@ -12,7 +12,6 @@ import attrs
 import trio
 
 from actors.accounts import AccountPools, Secrets
-from actors.app_control import start_app
 from actors.assets import AppAssets
 from actors.devices.adb.attach import is_network_address
 from actors.devices.adb.client import AdbClient
@@ -328,6 +327,14 @@ def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], link: Link, secrets
         app, app_assets = scenario.apps[found.app], assets[found.app]
         settings = episode_settings_for(scenario, app, app_assets.profile, app_assets.rules.rules)
         planner = scenario.planner_of(app)
+        keeper = AppKeeper(
+            app,
+            app_assets,
+            pools,
+            secrets,
+            every_seconds=scenario.capture.every_seconds,
+            tell=partial(fleet.recorder.event, phone=found.phone),
+        )
         sessions = []
         for number in range(scenario.episodes_per_phone):
             seed = (found.seed if found.seed is not None else scenario.seed + index) + number
@@ -343,7 +350,7 @@ def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], link: Link, secrets
                 plan_timeout_seconds=planner.timeout_seconds,
                 bot=found.bot,
             )
-            sessions.append(_session_for(fleet, spec, app_assets))
+            sessions.append(_session_for(fleet, spec, app_assets, keeper))
         jobs.append(
             PhoneJob(
                 phone=found.phone,
@@ -352,21 +359,14 @@ def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], link: Link, secrets
                 app_name=found.app,
                 open_device=partial(_open_device, link, found, scenario, app_assets, fleet.memory, fleet.folder),
                 sessions=sessions,
-                keeper=AppKeeper(
-                    app,
-                    app_assets,
-                    pools,
-                    secrets,
-                    every_seconds=scenario.capture.every_seconds,
-                    tell=partial(fleet.recorder.event, phone=found.phone),
-                ),
+                keeper=keeper,
                 on_end=fleet.take_end,
             )
         )
     return jobs
 
 
-def _session_for(fleet: Fleet, spec: EpisodeSpec, assets: AppAssets) -> EpisodeSession:
+def _session_for(fleet: Fleet, spec: EpisodeSpec, assets: AppAssets, keeper: AppKeeper) -> EpisodeSession:
     is_random = spec.bot is BotKind.RANDOM
     policy = RandomPolicy(spec.settings, spec.episode) if is_random else EpisodePolicy(spec.settings, spec.episode)
     header = Header(
@@ -388,7 +388,7 @@ def _session_for(fleet: Fleet, spec: EpisodeSpec, assets: AppAssets) -> EpisodeS
         complete=None if is_random or not spec.settings.planner else fleet.pool,
         sink=fleet.recorder,
         draw=draw_from(spec.seed),
-        restart_app=start_app,
+        restart_app=keeper.restart,
     )
 
 
@@ -443,6 +443,15 @@ class PhoneStatus:
     stall: float
     outcome: str
     lost: int
+    address: str = ""
+    model: str = ""
+    android: str = ""
+    width: int | None = None
+    height: int | None = None
+    rotation: int | None = None
+    capture_method: str = ""
+    probe_age_seconds: float | None = None
+    """Since the phone's last answer, end to end; None while it is not connected."""
 
 
 def statuses(fleet: Fleet) -> list[PhoneStatus]:
@@ -453,6 +462,9 @@ def statuses(fleet: Fleet) -> list[PhoneStatus]:
 def _status(job: PhoneJob) -> PhoneStatus:
     session = job.session or job.sessions[-1]
     tally, statistics = session.policy.tally, session.statistics
+    device, percept = job.device, statistics.last_percept
+    counts = device.statistics() if device is not None else None
+    answered_at = counts.last_success_at if counts is not None else None
     return PhoneStatus(
         phone=job.phone,
         app=job.app_name,
@@ -468,6 +480,14 @@ def _status(job: PhoneJob) -> PhoneStatus:
         stall=tally.stall_fraction,
         outcome=session.end.outcome.value if session.end else "",
         lost=job.lost,
+        address=job.address,
+        model=device.info.model if device is not None else "",
+        android=device.info.android if device is not None else "",
+        width=percept.width if percept is not None else None,
+        height=percept.height if percept is not None else None,
+        rotation=percept.rotation if percept is not None else None,
+        capture_method=counts.capture_method if counts is not None else "",
+        probe_age_seconds=None if answered_at is None else round(max(0.0, trio.current_time() - answered_at), 2),
     )
 
 

@@ -119,7 +119,8 @@ class EpisodeSession:
         complete: The engine door; None when no model is asked.
         sink: Where steps go.
         draw: The episode's chance, one number in [0, 1) a step.
-        restart_app: Stops and starts the app on a device.
+        restart_app: Stops and starts the app on a device, its way through a login included. No capture is taken
+            meanwhile: what such a flow sees is not recorded and not shown to a model.
         follow_log: False leaves logcat and the windows alone, so that neither crashes nor other apps in front are seen.
         slow: Readers of the app's slow probes, by name.
         in_thread: False encodes pictures in the session's own task (see `PictureStore`).
@@ -175,6 +176,8 @@ class EpisodeSession:
         self._stop: str | None = None
         self._resumed = False
         self._shown_pause: str | None = None
+        self._screen_free = trio.Event()
+        self._screen_free.set()
 
     @property
     def faults(self) -> tuple[AppFault, ...]:
@@ -198,6 +201,7 @@ class EpisodeSession:
             DeviceLost: the phone went away; call again with a new device to play on.
         """
         self._failure = None
+        self._screen_free.set()  # a restart that was cut off by a lost phone
         self._frames = Mailbox[Frame](1, Overflow.DROP_OLDEST)
         self._seq_base, self._epoch_base = self._next_seq, self._next_epoch
         async with trio.open_nursery() as nursery:
@@ -240,6 +244,8 @@ class EpisodeSession:
         bad_in_a_row = 0
         due = trio.current_time()
         while True:
+            await self._screen_free.wait()
+            screen_free = self._screen_free
             try:
                 frame = await device.capture()
             except CaptureFailed as error:
@@ -256,6 +262,8 @@ class EpisodeSession:
                 return
             bad_in_a_row = 0
             frame = self._numbered(frame)
+            if screen_free is not self._screen_free:
+                continue  # a restart began while it was taken: nobody knows what it shows
             if not self._is_picture(frame):
                 due = max(due + self.spec.capture.every_seconds, trio.current_time())
                 await trio.sleep_until(due)
@@ -295,7 +303,7 @@ class EpisodeSession:
         error: str | None = None
         try:
             if command.action is None:
-                await self._restart_app(device, self.spec.app)
+                await self._restart(device)
             else:
                 await device.act(command.action)
         except (ActionRefused, Unsupported) as refusal:
@@ -309,6 +317,13 @@ class EpisodeSession:
         self.statistics.act_latencies.append(done_at - sent_at)
         self._results.append(ActResult(command.token, sent_at, done_at, error))
         self._wake.set()
+
+    async def _restart(self, device: Device) -> None:
+        self._screen_free = trio.Event()
+        try:
+            await self._restart_app(device, self.spec.app)
+        finally:
+            self._screen_free.set()
 
     async def _ask(self, request: PlanRequest, frame: Frame) -> None:
         assert self._complete is not None

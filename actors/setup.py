@@ -160,6 +160,30 @@ class AppKeeper:
             except DeviceError as error:
                 self._say("actors.teardown.failed", level="warning", error=str(error))
 
+    # --- in an episode
+
+    async def restart(self, device: Device, app: AppConfig) -> None:
+        """Stop the app, start it, and go the way to where an episode can begin: a game is logged out by a restart.
+
+        The account is the one that the episode has.
+
+        Args:
+            device: The phone. Nobody else may look at it meanwhile: what is on its screen is not for records.
+            app: The keeper's own.
+
+        Raises:
+            DeviceError: the phone refused, or the flow did not get through; the text says where.
+        """
+        assert app is self.app or app == self.app, "a keeper has one app"
+        self.state = "restarting"
+        try:
+            await start_app(device, app)
+            failed = await self._run_flow(device, (app.setup or SetupConfig()).flow, "restart")
+        finally:
+            self.state, self.paused = "", None
+        if failed is not None:
+            raise DeviceError(f"the app was restarted, but {failed}", phone=device.info.phone)
+
     # --- flows
 
     def resume(self) -> None:

@@ -111,7 +111,13 @@ async def restart(device: Device, app: AppConfig) -> None:
 
 
 def session_for(
-    model: Any, *, seconds: float = 5.0, sink: ChunkSink | None = None, probes: Any = None, **changes: Any
+    model: Any,
+    *,
+    seconds: float = 5.0,
+    sink: ChunkSink | None = None,
+    probes: Any = None,
+    restart_app: Any = restart,
+    **changes: Any,
 ) -> EpisodeSession:
     settings = attrs.evolve(
         EpisodeSettings("win", limits=Limits(seconds=seconds), effect=EffectSettings(fail_after=1000)), **changes
@@ -134,7 +140,7 @@ def session_for(
         complete=model,
         sink=sink or ChunkSink(),
         draw=draw_from(1),
-        restart_app=restart,
+        restart_app=restart_app,
         follow_log=False,
         in_thread=False,
     )
@@ -330,3 +336,39 @@ async def test_the_previous_picture_outlives_any_number_of_aborted_requests(
 
     assert session.policy.tally.plans_aborted > 20
     assert all(len([p for p in m.messages[1].parts if isinstance(p, ImagePart)]) == 2 for m in model.prompts[2:])
+
+
+class Deaf(Phone):
+    """A phone on which nothing that is done changes anything; it knows when it was looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.captured_at: list[float] = []
+
+    async def capture(self) -> Frame:
+        frame = await super().capture()
+        self.captured_at.append(frame.requested_at)
+        return frame
+
+    async def act(self, action: Action) -> None:
+        await trio.sleep(0.01)
+
+
+async def test_nobody_looks_at_the_screen_while_the_app_is_restarted(autojump_clock: trio.testing.MockClock) -> None:
+    phone, sink = Deaf(), SeqSink()
+    restarts: list[tuple[float, float]] = []
+
+    async def log_in_again(device: Device, app: AppConfig) -> None:
+        assert (device, app) == (phone, session.spec.app)
+        began_at = trio.current_time()
+        await trio.sleep(1.5)
+        restarts.append((began_at, trio.current_time()))
+
+    effect = EffectSettings(replan_after=1, back_after=2, restart_after=3, fail_after=1000)
+    session = session_for(Model(), sink=sink, restart_app=log_in_again, effect=effect)
+    await session.play(phone)
+
+    ((began_at, ended_at),) = restarts
+    assert [at for at in phone.captured_at if began_at < at < ended_at] == []
+    assert sum(at > ended_at for at in phone.captured_at) > 5, "the episode goes on"
+    assert len(sink.seqs) >= len(phone.captured_at) - 2

@@ -187,3 +187,49 @@ async def test_a_captcha_that_nobody_solves_fails_the_setup(autojump_clock: Any)
 
     assert failed is not None
     assert "needs_human: nobody came within 50 s" in failed
+
+
+async def test_an_app_that_is_restarted_in_an_episode_goes_its_way_through_the_login_again(autojump_clock: Any) -> None:
+    phone = PretendPhone()
+    kept = keeper(SetupConfig("main", install=("b.apk",), clear=True, flow=(TYPE, LOGIN)), apks=(Path("b.apk"),))
+    await kept.prepare(phone)
+    account, phone.done, phone.screen = kept.account, [], "login"
+
+    await kept.restart(phone, kept.app)
+
+    assert phone.done == [
+        "am force-stop dev.corral.gate",
+        "am start -n dev.corral.gate/.Main",
+        f"input text {PASSWORD}",
+        "Tap",
+    ], "nothing is installed or forgotten again"
+    assert phone.screen == "lobby"
+    assert kept.account is account is not None
+    assert (kept.state, kept.paused) == ("", None)
+
+
+async def test_a_restart_that_does_not_get_through_its_login_is_an_error_of_the_phone(autojump_clock: Any) -> None:
+    phone = PretendPhone(after_tap="captcha")
+    kept = keeper(SetupConfig("main", flow=(attrs.evolve(LOGIN, retries=0),)))
+    await kept._lease("main", 1.0)
+
+    with pytest.raises(DeviceError, match="the app was restarted, but restart step 'log in': not what was expected"):
+        await kept.restart(phone, kept.app)
+
+    assert kept.account is not None, "the episode goes on with it"
+
+
+async def test_a_captcha_behind_a_restart_waits_for_a_person(autojump_clock: Any) -> None:
+    phone = PretendPhone(after_tap="captcha")
+    kept = keeper(SetupConfig(flow=(LOGIN,)), needs_human=(Condition("captcha"),))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(kept.restart, phone, kept.app)
+        while kept.paused is None:  # on an autojump clock
+            await trio.sleep(0.5)
+        state = kept.state
+        phone.screen = "lobby"
+        kept.resume()
+
+    assert state == "restarting"
+    assert (kept.state, kept.paused) == ("", None)
