@@ -1,7 +1,7 @@
 """A scenario: the rooms' configurations together, read from one TOML file with every mistake at once."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -10,6 +10,7 @@ import attrs
 from actors.configuration import Problem, ScenarioError, line_of, read_toml, register_tagged_union, structured
 from actors.devices.base import CaptureMethod, Driver
 from actors.engine_checks import launch_problems, shared_cards
+from actors.rehearsal.phone.faults import Fault, fault_problems, faults_between
 from actors.rehearsal.phone.spec import MAX_SIDE, MIN_SIDE
 from actors.setup_config import AccountConfig, SetupConfig, TeardownConfig, account_problems, setup_problems
 from inference.config import EngineConfig, TenantConfig, check_engine, check_tenant
@@ -150,6 +151,8 @@ class SimulatedPhones:
     capture: CaptureMethod = CaptureMethod.RAW
     """`scrcpy` needs no server file here: simulated phones bring their own."""
     size: str = attrs.field(default="720x1280", metadata={"pattern": _SIZE, "means": "a size like 720x1280"})
+    faults: tuple[Fault, ...] = ()
+    """What goes wrong with them, and when; `phones` counts this group's from 0."""
 
     @property
     def phone_count(self) -> int:
@@ -228,6 +231,23 @@ class Scenario:
     record: RecordConfig = attrs.field(factory=RecordConfig)
     accounts: tuple[AccountConfig, ...] = ()
 
+    @property
+    def simulated_count(self) -> int:
+        """How many of the phones are simulated."""
+        return sum(group.count for group in self.phones if isinstance(group, SimulatedPhones))
+
+    def with_faults(self, faults: Sequence[Fault]) -> "Scenario":
+        """The same with more faults, whose `phones` count all simulated phones from 0."""
+        groups: list[PhoneGroup] = []
+        first = 0
+        for group in self.phones:
+            if isinstance(group, SimulatedPhones):
+                more = faults_between(faults, first, group.count)
+                first += group.count
+                group = attrs.evolve(group, faults=(*group.faults, *more))
+            groups.append(group)
+        return attrs.evolve(self, phones=tuple(groups))
+
     def is_planned(self, app_name: str) -> bool:
         """Some bot asks a model about this app."""
         plays = any(g.app == app_name and g.bot is BotKind.PLANNED for g in self.phones)
@@ -302,6 +322,8 @@ def _phone_problems(scenario: Scenario) -> list[tuple[str, str]]:
         if isinstance(group, SimulatedPhones) and not all(MIN_SIDE <= side <= MAX_SIDE for side in group.pixels):
             message = f"'size' must have sides of {MIN_SIDE} to {MAX_SIDE} pixels: {group.size!r}"
             found.append((message, f"$.phones[{index}].size"))
+        if isinstance(group, SimulatedPhones):
+            found += fault_problems(group.faults, count=group.count, at=f"$.phones[{index}].faults")
         if isinstance(group, AdbPhones):
             found += _capture_problems(group, f"$.phones[{index}]")
             doubled = sorted({a for a in group.addresses if group.addresses.count(a) > 1})

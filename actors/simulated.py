@@ -9,6 +9,7 @@ from pathlib import Path
 import attrs
 
 from actors.discovery import FoundPhone
+from actors.rehearsal.phone.faults import encode_faults
 from actors.rehearsal.phone.scrcpy_wire import VERSION_MARK
 from actors.scenario import SimulatedPhones
 from runtime.ids import PhoneId
@@ -98,6 +99,10 @@ class SimulatedGroup:
         command += ["--count", str(self.config.count), "--app", self.config.app, "--seed", str(self.seed)]
         command += ["--size", self.config.size, "--base-port", str(self.base_port)]
         command += ["--first-number", str(self.first_number), *self.extra]
+        if self.config.faults:
+            plan = log_dir / f"{self.name}.faults.toml"
+            plan.write_bytes(encode_faults(self.config.faults))
+            command += ["--faults", str(plan)]
         return ProcessPlan(
             name=self.name,
             argv=tuple(command),
@@ -117,7 +122,9 @@ class SimulatedGroup:
             found.append(attrs.evolve(phone, bot=self.config.bot, capture=self.config.capture))
             if len(found) < self.config.count:
                 return None
-            self.phones = found
+            # a second address is found as one of a scenario's is: as a phone, until it says who it is
+            doubles = [attrs.evolve(phone, address=alias, aliases=()) for phone in found for alias in phone.aliases]
+            self.phones = [*(attrs.evolve(phone, aliases=()) for phone in found), *doubles]
             return found[0].address
 
         return read
@@ -139,6 +146,12 @@ def parse_phone_line(line: str) -> FoundPhone | None:
     """One line of `corral phones simulate --json`; None for any other line."""
     try:
         said = json.loads(line)
-        return FoundPhone(PhoneId(said["serial"]), said["address"], said["app"], seed=said["seed"])
+        return FoundPhone(
+            PhoneId(said["serial"]),
+            said["address"],
+            said["app"],
+            aliases=tuple(said.get("aliases", ())),
+            seed=said["seed"],
+        )
     except (ValueError, KeyError, TypeError):
         return None

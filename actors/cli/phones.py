@@ -10,8 +10,12 @@ from pathlib import Path
 import click
 import trio
 
+from actors.assets import read_file
+from actors.configuration import ScenarioError
 from actors.rehearsal.apps.catalog import APPS
-from actors.rehearsal.phone.serve import PortInUse, SimulatedPhone, serve_phones
+from actors.rehearsal.phone.fault_hand import serve_phones_with_faults
+from actors.rehearsal.phone.faults import Fault, parse_faults
+from actors.rehearsal.phone.serve import PortInUse, SimulatedPhone
 from actors.rehearsal.phone.spec import PhoneSpec, VideoKind, specs_for
 
 EXIT_USAGE = 2
@@ -59,6 +63,12 @@ def phones() -> None:
 @click.option(
     "--grainy", is_flag=True, help="Lay a fixed grain over every picture, so that PNGs are as large as of games."
 )
+@click.option(
+    "--faults",
+    "faults_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="TOML file of [[faults]]: what goes wrong with the phones, and when.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a phone instead of a line of text.")
 @click.option(
     "--ready-file",
@@ -75,6 +85,7 @@ def simulate(
     video: str,
     stamped: bool,
     grainy: bool,
+    faults_file: Path | None,
     as_json: bool,
     ready_file: Path | None,
 ) -> None:
@@ -95,10 +106,11 @@ def simulate(
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    faults = _faults_in(faults_file, count)
     if ready_file is not None and not os.access(ready_file.parent, os.W_OK | os.X_OK):
         raise click.BadParameter(f"{ready_file.parent} is no folder that can be written", param_hint="--ready-file")
     try:
-        trio.run(_serve, specs, as_json, ready_file)
+        trio.run(_serve, specs, faults, as_json, ready_file)
     except (PortInUse, OSError, ExceptionGroup) as error:
         first = _first_of(error)
         if not isinstance(first, (PortInUse, OSError)):
@@ -107,10 +119,23 @@ def simulate(
         sys.exit(EXIT_USAGE)
 
 
-async def _serve(specs: tuple[PhoneSpec, ...], as_json: bool, ready_file: Path | None) -> None:
+def _faults_in(file: Path | None, count: int) -> tuple[Fault, ...]:
+    if file is None:
+        return ()
+    try:
+        return parse_faults(read_file(file), str(file), count=count)
+    except ScenarioError as error:
+        for problem in error.problems:
+            click.echo(f"Error: {problem}", err=True)
+    sys.exit(EXIT_USAGE)
+
+
+async def _serve(
+    specs: tuple[PhoneSpec, ...], faults: tuple[Fault, ...], as_json: bool, ready_file: Path | None
+) -> None:
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
-            running: tuple[SimulatedPhone, ...] = await nursery.start(serve_phones, specs, APPS)
+            running: tuple[SimulatedPhone, ...] = await nursery.start(serve_phones_with_faults, specs, APPS, faults)
             described = [_describe(phone) for phone in running]
             for phone in described:
                 click.echo(json.dumps(phone) if as_json else f"{phone['serial']}  adb connect {phone['address']}")
@@ -124,11 +149,12 @@ async def _serve(specs: tuple[PhoneSpec, ...], as_json: bool, ready_file: Path |
                 break
 
 
-def _describe(phone: SimulatedPhone) -> dict[str, str | int | None]:
+def _describe(phone: SimulatedPhone) -> dict[str, str | int | list[str] | None]:
     spec = phone.spec
     return {
         "serial": spec.serial,
         "address": phone.address,
+        "aliases": list(phone.aliases),
         "app": spec.app,
         "seed": spec.seed,
         "width": spec.width,

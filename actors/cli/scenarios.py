@@ -17,6 +17,7 @@ from actors.fleet import Fleet, FleetError
 from actors.live import log_progress, save_view, show_live
 from actors.pace import pace_warnings
 from actors.profiles.checks import profile_warnings
+from actors.rehearsal.phone.faults import parse_faults
 from actors.results.summary import exit_code_for, failed_by_infrastructure
 from actors.run import RunResult, run_scenario
 from actors.scenario import Scenario, parse_scenario, warnings_for
@@ -83,6 +84,12 @@ def print_warnings(scenario: Scenario, file: Path) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="The run folder is made in here.",
 )
+@click.option(
+    "--faults",
+    "faults_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="TOML file of [[faults]] for the simulated phones: a rehearsal of bad days.",
+)
 @click.option("--headless", is_flag=True, help="JSON lines instead of the live view; the default without a terminal.")
 @click.option(
     "--view-svg",
@@ -93,7 +100,13 @@ def print_warnings(scenario: Scenario, file: Path) -> None:
     "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning", "error"])
 )
 def run(
-    file: Path, overrides: dict[str, str], out: Path, headless: bool, view_svg: Path | None, log_level: str
+    file: Path,
+    overrides: dict[str, str],
+    out: Path,
+    faults_file: Path | None,
+    headless: bool,
+    view_svg: Path | None,
+    log_level: str,
 ) -> None:
     """Play the scenario FILE and write a report.
 
@@ -103,6 +116,8 @@ def run(
     if view_svg is not None and not os.access(view_svg.parent, os.W_OK | os.X_OK):
         raise click.BadParameter(f"{view_svg.parent} is no folder that can be written", param_hint="--view-svg")
     scenario, assets, source = load(file, overrides)
+    if faults_file is not None:
+        scenario = _with_faults(scenario, faults_file)
     print_warnings(scenario, file)
     console = Console()
     live = console.is_terminal and not headless
@@ -121,6 +136,14 @@ def run(
         click.echo(f"Error: the run folder cannot be written: {error}", err=True)
         sys.exit(EXIT_INFRASTRUCTURE)
     sys.exit(_conclude(result))
+
+
+def _with_faults(scenario: Scenario, file: Path) -> Scenario:
+    try:
+        return scenario.with_faults(parse_faults(read_file(file), str(file), count=scenario.simulated_count))
+    except ScenarioError as error:
+        print_problems(error.problems)
+        sys.exit(EXIT_WRONG)
 
 
 async def _view(fleet: Fleet, console: Console | None, svg: Path | None) -> None:

@@ -76,6 +76,8 @@ class Connection:
     accepted_keys: set[PublicKey]
     """Keys that the phone knows; one that it accepts is added."""
     make_token: Callable[[int], bytes]
+    is_forbidden: Callable[[], bool] = attrs.field(default=lambda: False)
+    """No host is let in now, whatever its key."""
     _streams: dict[int, Stream] = attrs.field(init=False, factory=dict)
     _ids: "itertools.count[int]" = attrs.field(init=False, factory=lambda: itertools.count(1))
     _scope: trio.CancelScope = attrs.field(init=False, factory=trio.CancelScope)
@@ -87,6 +89,7 @@ class Connection:
     _features: frozenset[str] = attrs.field(init=False, default=frozenset())
     _online: bool = attrs.field(init=False, default=False)
     _token: bytes = attrs.field(init=False, default=b"")
+    _offered: PublicKey | None = attrs.field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self._outgoing, self._queued = trio.open_memory_channel(OUTGOING_PACKETS)
@@ -159,7 +162,7 @@ class Connection:
         self._checksum = version < VERSION_NO_CHECKSUM
         self._reader.verify_checksum = self._checksum
         self._reader.max_payload = self.spec.max_payload
-        if self.spec.auth is AuthMode.NONE:
+        if self.spec.auth is AuthMode.NONE and not self.is_forbidden():
             await self._go_online()
         else:
             await self._ask_for_signature()
@@ -170,15 +173,21 @@ class Connection:
 
     async def _authenticate(self, packet: Packet) -> None:
         if packet.arg0 == AUTH_SIGNATURE:
-            if any(is_signed(self._token, packet.payload, key) for key in self.accepted_keys):
+            is_known = any(is_signed(self._token, packet.payload, key) for key in self.accepted_keys)
+            if is_known and not self.is_forbidden():
                 await self._go_online()
             else:
                 await self._ask_for_signature()  # the host tries its next key, at last offers its public one
-        elif packet.arg0 == AUTH_PUBLIC_KEY and self.spec.auth is AuthMode.ACCEPT:
-            key = parse_public_key(packet.payload)
-            if key is not None:
-                self.accepted_keys.add(key)
-                await self._go_online()
+        elif packet.arg0 == AUTH_PUBLIC_KEY:
+            self._offered = parse_public_key(packet.payload)
+            if self.spec.auth is AuthMode.ACCEPT and not self.is_forbidden():
+                await self.accept_key()
+
+    async def accept_key(self) -> None:
+        """The owner accepts the key that the host has offered, if it has offered one and waits."""
+        if self._offered is not None and not self._online:
+            self.accepted_keys.add(self._offered)
+            await self._go_online()
 
     async def _go_online(self) -> None:
         self._online = True

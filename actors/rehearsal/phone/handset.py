@@ -16,6 +16,7 @@ import numpy as np
 import trio
 
 from actors.rehearsal.apps.base import App, AppFactory, Canvas, LogLine, Touch, TouchPhase
+from actors.rehearsal.phone.fault_effects import FaultEffects
 from actors.rehearsal.phone.launcher import Launcher
 from actors.rehearsal.phone.packages import PackageRegistry
 from actors.rehearsal.phone.spec import PhoneSpec, VideoKind, package_for
@@ -73,6 +74,8 @@ class Handset:
     boot_epoch: float
     drawing: trio.CapacityLimiter
     packages: PackageRegistry = attrs.field(factory=PackageRegistry)
+    effects: FaultEffects = attrs.field(factory=FaultEffects)
+    """The faults of the moment."""
     files: dict[str, StoredFile] = attrs.field(factory=dict)
     """{absolute path: file}; folders exist by the files in them."""
     density: int = attrs.field(init=False)
@@ -112,9 +115,9 @@ class Handset:
 
     @property
     def geometry(self) -> Geometry:
-        """The screen as the app in front wants it now."""
+        """The screen as the app in front wants it now, turned further by a fault."""
         width, height = self._size
-        rotation = self._shown.rotation
+        rotation = (self._shown.rotation + self.effects.quarters) % 4
         if rotation % 2:
             width, height = height, width
         return Geometry(width=width, height=height, rotation=rotation, density=self.density)
@@ -129,6 +132,12 @@ class Handset:
             self._front = None
             if front is not None:
                 self._bring_to_front(front)
+
+    async def turn(self) -> None:
+        """The screen has just been turned: fingers on it are lifted, as Android cancels a gesture."""
+        async with self._world:
+            for finger in tuple(self._fingers):
+                self._take_touch(TouchPhase.UP, *self._fingers[finger], finger)
 
     # -- screen
 
@@ -161,7 +170,9 @@ class Handset:
 
     def _canvas(self, app: App, now: float) -> Canvas:
         canvas = grained(app.draw(now)) if self.spec.grainy else app.draw(now)
-        return stamped(canvas, time.monotonic()) if self.spec.stamped else canvas
+        canvas = self.effects.darkened(self.effects.turned(canvas))
+        is_stamped = self.spec.stamped or self.effects.is_stamped
+        return stamped(canvas, time.monotonic()) if is_stamped else canvas
 
     def _raw(self, app: App, now: float) -> tuple[bytes, memoryview]:
         canvas = self._canvas(app, now)
@@ -171,7 +182,7 @@ class Handset:
         return header, pixels.data.cast("B")
 
     def _png(self, app: App, now: float) -> bytes:
-        if self.spec.video is VideoKind.SHARED:
+        if self.spec.video is VideoKind.SHARED and not self.effects.active:
             key = (self.spec.app, self.spec.grainy, self.geometry, int(now) % SHARED_PNGS)
             if key not in _shared_pngs:
                 _shared_pngs[key] = self._encoded_png(app, now)
@@ -192,32 +203,23 @@ class Handset:
 
     async def lift(self, finger: int) -> None:
         """Lift a finger where it is, if it is down."""
-        where = self._fingers.get(finger)
-        if where is not None:
-            await self.touch(TouchPhase.UP, *where, finger=finger)
+        async with self._world:
+            where = self._fingers.get(finger)
+            if where is not None:
+                self._take_touch(TouchPhase.UP, *where, finger)
 
     async def touch(self, phase: TouchPhase, x: int, y: int, *, finger: int = 0) -> None:
         """A finger event. Android's rule: a second DOWN lifts that finger first, MOVE and UP without are dropped."""
         async with self._world:
-            now = self.clock()
-            if phase is TouchPhase.DOWN:
-                if finger in self._fingers:
-                    self._shown.touch(now, Touch(TouchPhase.UP, *self._fingers[finger], finger))
-                self._fingers[finger] = (x, y)
-            elif finger not in self._fingers:
-                return
-            elif phase is TouchPhase.MOVE:
-                self._fingers[finger] = (x, y)
-            else:
-                del self._fingers[finger]
-            self._shown.touch(now, Touch(phase, x, y, finger))
-            if self._shown is self._launcher and self._launcher.chosen is not None:
-                chosen, self._launcher.chosen = self._launcher.chosen, None
-                self._bring_to_front(chosen)
+            if phase is TouchPhase.DOWN and self.effects.is_deaf:
+                return  # what follows without a finger is dropped anyway
+            self._take_touch(phase, *self._app_pixel(x, y), finger)
 
     async def press(self, name: str) -> None:
         """A key; HOME goes to the launcher, everything else to what is in front."""
         async with self._world:
+            if self.effects.is_deaf:
+                return
             if name == "HOME":
                 self._front = None
                 self._fingers.clear()
@@ -227,7 +229,8 @@ class Handset:
     async def type_text(self, text: str) -> None:
         """Text for the focused field."""
         async with self._world:
-            self._shown.type_text(self.clock(), text)
+            if not self.effects.is_deaf:
+                self._shown.type_text(self.clock(), text)
 
     # -- apps
 
@@ -274,6 +277,32 @@ class Handset:
                 self._collect(running)
 
     # -- all below is called with the world locked
+
+    def _app_pixel(self, x: int, y: int) -> tuple[int, int]:
+        """Where the app sees a touch of the screen, which a fault may have turned."""
+        geometry = self.geometry
+        across, down = geometry.width - 1, geometry.height - 1
+        for _ in range(self.effects.quarters):
+            x, y = down - y, x
+            across, down = down, across
+        return x, y
+
+    def _take_touch(self, phase: TouchPhase, x: int, y: int, finger: int) -> None:
+        now = self.clock()
+        if phase is TouchPhase.DOWN:
+            if finger in self._fingers:
+                self._shown.touch(now, Touch(TouchPhase.UP, *self._fingers[finger], finger))
+            self._fingers[finger] = (x, y)
+        elif finger not in self._fingers:
+            return
+        elif phase is TouchPhase.MOVE:
+            self._fingers[finger] = (x, y)
+        else:
+            del self._fingers[finger]
+        self._shown.touch(now, Touch(phase, x, y, finger))
+        if self._shown is self._launcher and self._launcher.chosen is not None:
+            chosen, self._launcher.chosen = self._launcher.chosen, None
+            self._bring_to_front(chosen)
 
     @property
     def _shown(self) -> App:

@@ -89,8 +89,11 @@ async def _screencap(process: Process) -> int:
     if files:
         store(process.handset, files[0], b"".join(parts))
         return 0
-    for part in parts:
-        await process.out(part)
+    try:
+        for part in process.handset.effects.around(parts):
+            await process.out(part)
+    finally:
+        process.handset.effects.captured()
     return 0
 
 
@@ -124,8 +127,13 @@ def _focus(handset: Handset) -> tuple[str, str]:
 
 def _dump_windows(handset: Handset) -> list[str]:
     _, component = _focus(handset)
+    secure = " SECURE" if handset.effects.is_secure else ""
     return [
         "WINDOW MANAGER WINDOWS (dumpsys window windows)",
+        f"  Window #1 Window{{1f0a2b3 u0 {component}}}:",
+        "    mAttrs={(0,0)(fillxfill) sim={adjust=resize} ty=BASE_APPLICATION wanim=0x1030466",
+        f"      fl=LAYOUT_IN_SCREEN{secure} LAYOUT_INSET_DECOR HARDWARE_ACCELERATED",
+        "      pfl=FORCE_DRAW_STATUS_BAR_BACKGROUND}",
         f"  mCurrentFocus=Window{{1f0a2b3 u0 {component}}}",
         f"  mFocusedApp=ActivityRecord{{2e1c4d5 u0 {component} t1}}",
     ]

@@ -29,6 +29,8 @@ async def _input(process: Process) -> int:
     if words[:1] == ["-d"]:
         del words[:2]
     command, rest = (words[0], words[1:]) if words else ("", [])
+    if delay := process.handset.effects.input_delay_seconds:
+        await trio.sleep(delay)
     match command, rest:
         case "tap", [x, y]:
             point = _pixel(x, y)

@@ -101,7 +101,7 @@ class ScrcpyServer:
         self._size = self._video_size()
         head = encode_head(self.handset.spec.model, self.options.major, *self._size)
         await stream.write(head[1:])  # the zero byte went out at once
-        if self.handset.spec.video is VideoKind.SHARED:
+        if self.handset.spec.video is VideoKind.SHARED and not self.handset.effects.active:
             await self._send_shared(stream)
         else:
             await self._send_live(stream)

@@ -15,6 +15,7 @@ import trio
 from actors.rehearsal.apps.base import AppFactory
 from actors.rehearsal.phone.auth import PublicKey
 from actors.rehearsal.phone.connection import Connection, Gate
+from actors.rehearsal.phone.fault_effects import FaultEffects
 from actors.rehearsal.phone.handset import Handset
 from actors.rehearsal.phone.spec import ADB_SCANNED_PORTS, PhoneSpec
 from actors.rehearsal.phone.stream import Stream
@@ -42,10 +43,15 @@ class SimulatedPhone:
     spec: PhoneSpec
     apps: Mapping[str, AppFactory]
     drawing: trio.CapacityLimiter
+    effects: FaultEffects = attrs.field(factory=FaultEffects)
+    """The faults of the moment; they survive a reboot."""
     handset: Handset = attrs.field(init=False)
     sockets: dict[str, Callable[[Stream], Awaitable[None]]] = attrs.field(init=False, factory=dict)
     connections_served: int = attrs.field(init=False, default=0)
     """TCP connections accepted so far."""
+    _more_ports: list[int] = attrs.field(init=False, factory=list)
+    _is_forbidden: bool = attrs.field(init=False, default=False)
+    _nursery: trio.Nursery | None = attrs.field(init=False, default=None)
     _accepted_keys: set[PublicKey] = attrs.field(init=False, factory=set)
     _port: int | None = attrs.field(init=False, default=None)
     _gate: Gate = attrs.field(init=False, factory=Gate)
@@ -71,6 +77,11 @@ class SimulatedPhone:
         """What `adb connect` takes."""
         return f"{HOST}:{self.port}"
 
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """More addresses of the same phone."""
+        return tuple(f"{HOST}:{port}" for port in self._more_ports)
+
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Answer until cancelled; started once the port listens.
 
@@ -80,10 +91,15 @@ class SimulatedPhone:
         started = False
         while True:
             await self._power.wait()
-            listener = await self._bind()
+            wanted = self.spec.port if self._port is None else self._port
+            listener, self._port = await _bind(wanted)
             async with trio.open_nursery() as nursery:
                 self._listening = nursery.cancel_scope
+                self._nursery = nursery
                 await nursery.start(trio.serve_listeners, self._serve_connection, [listener])
+                for port in self._more_ports:
+                    listener, _ = await _bind(port)
+                    await nursery.start(trio.serve_listeners, self._serve_connection, [listener])
                 self._up.set()
                 if not started:
                     started = True
@@ -112,6 +128,31 @@ class SimulatedPhone:
                 with suppress(OSError):  # it may be closed already
                     connection.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
             connection.cut()
+
+    def half_close(self) -> None:
+        """Close the phone's side of every connection, and leave the host's open."""
+        for connection in tuple(self._connections):
+            with suppress(OSError):  # it may be closed already
+                connection.stream.socket.shutdown(socket.SHUT_WR)
+
+    def forbid(self) -> None:
+        """Cut every connection, and let no host in from now on."""
+        self._is_forbidden = True
+        self.drop(reset=False)
+
+    async def allow(self) -> None:
+        """The owner accepts the hosts that wait."""
+        self._is_forbidden = False
+        for connection in tuple(self._connections):
+            await connection.accept_key()
+
+    async def add_address(self) -> str:
+        """Listen at one more address; returns it. Raises `PortInUse`."""
+        listener, port = await _bind(0)
+        self._more_ports.append(port)
+        assert self._nursery is not None, "the phone is served"
+        await self._nursery.start(trio.serve_listeners, self._serve_connection, [listener])
+        return f"{HOST}:{port}"
 
     async def power_off(self) -> None:
         """Cut every connection and stop listening; returns when the port is closed."""
@@ -143,26 +184,11 @@ class SimulatedPhone:
             clock=lambda: trio.current_time() - booted_at,
             boot_epoch=time.time(),
             drawing=self.drawing,
+            effects=self.effects,
         )
         if keep is not None:
             self.handset.packages = keep.packages
             self.handset.files = keep.files
-
-    async def _bind(self) -> trio.SocketListener:
-        wanted = self.spec.port if self._port is None else self._port
-        for _ in range(_BIND_TRIES):
-            try:
-                (listener,) = await trio.open_tcp_listeners(wanted, host=HOST, backlog=_BACKLOG)
-            except OSError as error:
-                if error.errno == errno.EADDRINUSE:
-                    raise PortInUse(f"{HOST}:{wanted} is in use; choose another base port") from error
-                raise
-            port = int(listener.socket.getsockname()[1])
-            if port not in ADB_SCANNED_PORTS:
-                self._port = port
-                return listener
-            await listener.aclose()
-        raise PortInUse(f"no free port on {HOST} outside those that adb scans")
 
     async def _serve_connection(self, stream: trio.SocketStream) -> None:
         self.connections_served += 1
@@ -174,12 +200,28 @@ class SimulatedPhone:
             gate=self._gate,
             accepted_keys=self._accepted_keys,
             make_token=secrets.token_bytes,
+            is_forbidden=lambda: self._is_forbidden,
         )
         self._connections.add(connection)
         try:
             await connection.run()
         finally:
             self._connections.discard(connection)
+
+
+async def _bind(wanted: int) -> tuple[trio.SocketListener, int]:
+    for _ in range(_BIND_TRIES):
+        try:
+            (listener,) = await trio.open_tcp_listeners(wanted, host=HOST, backlog=_BACKLOG)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise PortInUse(f"{HOST}:{wanted} is in use; choose another base port") from error
+            raise
+        port = int(listener.socket.getsockname()[1])
+        if port not in ADB_SCANNED_PORTS:
+            return listener, port
+        await listener.aclose()
+    raise PortInUse(f"no free port on {HOST} outside those that adb scans")
 
 
 async def serve_phones(

@@ -42,6 +42,7 @@ PROGRAMS: Mapping[str, Program] = {
 }
 NOT_FOUND = 127  # POSIX: the exit code of a shell that finds no such program
 SYNTAX_ERROR = 2
+CAPTURE_PROGRAM = "screencap"  # faults of the line are laid on what prints pictures
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
@@ -64,7 +65,8 @@ def service_for(name: str, handset: Handset, sockets: Mapping[str, Serve]) -> Se
 
 async def _serve_plain(stream: Stream, script: str, handset: Handset) -> None:
     """`exec:` and the old `shell:`: output and errors in one stream of bytes; the exit code is lost."""
-    await Shell(handset, Input(stream.read), stream.write, stream.write).run(script)
+    out = handset.effects.output(stream.write) if CAPTURE_PROGRAM in script else stream.write
+    await Shell(handset, Input(stream.read), out, stream.write).run(script)
 
 
 async def _serve_framed_shell(stream: Stream, script: str, handset: Handset) -> None:
@@ -81,7 +83,10 @@ async def _serve_framed_shell(stream: Stream, script: str, handset: Handset) -> 
         return write
 
     stdin = Input(FramedInput(stream.read).read)
-    exit_code = await Shell(handset, stdin, writer(SHELL_STDOUT), writer(SHELL_STDERR)).run(script)
+    out = writer(SHELL_STDOUT)
+    if CAPTURE_PROGRAM in script:
+        out = handset.effects.output(out)
+    exit_code = await Shell(handset, stdin, out, writer(SHELL_STDERR)).run(script)
     await stream.write(encode_shell(SHELL_EXIT, bytes([exit_code & 0xFF])))
 
 

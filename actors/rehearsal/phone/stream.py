@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 import trio
 
+from actors.rehearsal.phone.fault_effects import CutShort
 from actors.rehearsal.phone.wire import CLSE, OKAY, WRTE, Packet, WireError, encode_acked
 
 DELAYED_ACK_WINDOW = 4 * 1024 * 1024
@@ -86,6 +87,8 @@ class Stream:
                 await serve(self)
             except StreamClosed:
                 return
+            except CutShort:
+                pass  # a fault: the host sees a service that closes too early
             except WireError as error:
                 # what arrived on this stream is no such service's protocol: the host is told by the close
                 self.broken = error
