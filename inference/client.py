@@ -48,6 +48,7 @@ class _Times:
     patience: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     whole_by: float = math.inf
     on_first_token: Callable[[], None] | None = None
+    on_pieces: Callable[[int], None] | None = None
 
 
 class EngineClient:
@@ -102,6 +103,7 @@ class EngineClient:
         called_at: float,
         first_token_by: float = math.inf,
         on_first_token: Callable[[], None] | None = None,
+        on_pieces: Callable[[int], None] | None = None,
         on_abort: Callable[[bool], None] | None = None,
         adapter: str | None = None,
     ) -> Completion:
@@ -117,6 +119,7 @@ class EngineClient:
             called_at: run clock of the call that led here; the queue time counts from it.
             first_token_by: without a token by then, the answer cannot be whole by the deadline any more.
             on_first_token: called when the prompt is computed.
+            on_pieces: called whenever some of the answer came, with the number of its pieces.
             on_abort: called when the caller is cancelled: True when the engine has surely stopped working on it.
             adapter: LoRA adapter that shall answer.
 
@@ -135,7 +138,10 @@ class EngineClient:
         )
         sent_at = trio.current_time()
         whole_by = min(deadline, sent_at + self.config.total_seconds)
-        reader, times = ReplyReader(self.config.id), _Times(whole_by=whole_by, on_first_token=on_first_token)
+        reader, times = (
+            ReplyReader(self.config.id),
+            _Times(whole_by=whole_by, on_first_token=on_first_token, on_pieces=on_pieces),
+        )
         try:
             with trio.move_on_at(min(whole_by, first_token_by)) as times.patience:
                 await self._exchange(request, reader, times)
@@ -249,6 +255,8 @@ class EngineClient:
         reader.feed(chunk)
         if reader.pieces > tokens_before:
             times.last_token = trio.current_time()
+            if times.on_pieces is not None:
+                times.on_pieces(reader.pieces - tokens_before)
             if times.first_token is None:
                 times.first_token = times.last_token
                 times.patience.deadline = times.whole_by

@@ -52,6 +52,7 @@ class ReplyReader:
         self._texts: list[str] = []
         self._finish_reason: str | None = None
         self._usage: Usage | None = None
+        self._usual: tuple[str, str] | None = None  # what stands around the text in an event that holds nothing else
         self.pieces = 0
         """Pieces of the answer that came, mostly tokens; thoughts count."""
         self.done = False
@@ -95,6 +96,10 @@ class ReplyReader:
         return Reply("".join(self._texts), self._finish_reason, usage, self._usage is not None)
 
     def _take(self, data: str) -> None:
+        if self._usual is not None and (text := _between(data, *self._usual)):
+            self._texts.append(text)
+            self.pieces += 1
+            return
         try:
             chunk = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -110,7 +115,10 @@ class ReplyReader:
         if not isinstance(choices, list):
             raise self._garbled(f"an event has no choices: {_shortened(data)}")
         if choices:
+            texts_before = len(self._texts)
             self._take_choice(choices[0], data)
+            is_text_alone = len(self._texts) > texts_before and self._finish_reason is None and not usage
+            self._usual = _around(data, self._texts[-1]) if is_text_alone else None
 
     def _take_choice(self, choice: Any, data: str) -> None:
         delta = choice.get("delta") if isinstance(choice, dict) else None
@@ -179,6 +187,33 @@ def error_in_stream(error: Any, engine: str) -> EngineError:
     if isinstance(code, int) and 400 <= code < 600:
         return error_for_status(code, str(words).encode(), engine)
     return EngineLost(f"it reported an error: {_shortened(str(words))}", engine=engine)
+
+
+def _around(data: str, text: str) -> tuple[str, str] | None:
+    """What stands before and behind an event's text, if it can be told for sure.
+
+    An engine's events differ by their text alone, an event a token: one that begins and ends as another did, with a
+    plain string between, says the same but for that string, and need not be parsed to know it.
+    """
+    before, found, rest = data.partition('"content":')
+    opening = '"' if rest.startswith('"') else ' "'
+    if not found or '"content":' in rest or not rest.startswith(f'{opening}{text}"') or not _is_plain(text):
+        return None
+    return (f"{before}{found}{opening}", rest[len(opening) + len(text) :])
+
+
+def _between(data: str, before: str, behind: str) -> str:
+    """The text of such an event; empty where it is another sort of event."""
+    end = len(data) - len(behind)
+    if end <= len(before) or not data.startswith(before) or not data.endswith(behind):
+        return ""
+    text = data[len(before) : end]
+    return text if _is_plain(text) else ""
+
+
+def _is_plain(text: str) -> bool:
+    """True when a JSON string stands for itself: no quotes, no escapes, no control characters."""
+    return '"' not in text and "\\" not in text and text.isprintable()
 
 
 def _count(value: Any) -> int:

@@ -46,7 +46,9 @@ class ImageUrls:
         if url is not None:
             self._urls.move_to_end(image.sha256)
             return url
-        url = b'"data:image/jpeg;base64,' + b64encode(image.jpeg) + b'"'  # base64 holds nothing that JSON escapes
+        url = b"".join(
+            (b'"data:image/jpeg;base64,', b64encode(image.jpeg), b'"')
+        )  # base64 holds nothing that JSON escapes
         self.encoded += 1
         self.held_bytes += len(url)
         self._urls[image.sha256] = url

@@ -33,6 +33,8 @@ class BenchResult:
     rows: list[dict[str, Any]]
     """One a single measurement."""
     notes: tuple[str, ...] = ()
+    points: list[dict[str, Any]] | None = None
+    """A curve of latency over concurrency, as `corral plan --measured` reads it."""
 
     def as_dict(self) -> dict[str, Any]:
         """With where and when it was measured."""
@@ -51,6 +53,7 @@ class BenchResult:
             "summary": self.summary,
             "rows": self.rows,
             "notes": list(self.notes),
+            **({} if self.points is None else {"points": self.points}),
         }
 
     def write(self, path: Path) -> None:

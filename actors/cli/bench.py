@@ -1,38 +1,23 @@
 """`corral bench`: measurements that anybody can repeat; ratios side by side, with machine and commit."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from actors.bench.actors import bench_actors
 from actors.bench.capture import CaptureBench, bench_capture
 from actors.bench.overlap import bench_overlap
-from actors.bench.phones import PhonesUnavailable, bench_phones
+from actors.bench.phones import bench_phones
 from actors.bench.result import BenchResult, Tell
 from actors.bench.sql import bench_guard
-from actors.configuration import ScenarioError
-from runtime.collector import collect_rarely
-from runtime.telemetry import configure
+from actors.cli.bench_group import BenchGroup
+from actors.cli.bench_output import JSON_FILE, SEED, measure
 from sqlassist.catalog import Dialect
 
-EXIT_WRONG = 2
-EXIT_INFRASTRUCTURE = 3
 DEFAULT_RULES = Path("scenarios/battler.rules.toml")
 
-JSON_FILE = click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything measured here."
-)
-SEED = click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 2**31 - 1))
 
-
-@click.group()
+@click.group(cls=BenchGroup)
 def bench() -> None:
     """Benchmarks. Results of the project's own runs are in docs/benchmarks."""
 
@@ -68,7 +53,7 @@ def overlap(
             tell=tell,
         )
 
-    _measure("overlap", run, json_file)
+    measure("overlap", run, json_file)
 
 
 @bench.command()
@@ -79,7 +64,7 @@ def overlap(
 @JSON_FILE
 def actors(actors: int, seconds: float, limit: bool, seed: int, json_file: Path | None) -> None:
     """Phone actors in one process, a step a second each: CPU a step, memory an actor, and whether they fall behind."""
-    _measure(
+    measure(
         "actors",
         lambda tell: bench_actors(actors=actors, seconds=seconds, seed=seed, find_limit=limit, tell=tell),
         json_file,
@@ -93,7 +78,7 @@ def actors(actors: int, seconds: float, limit: bool, seed: int, json_file: Path 
 @JSON_FILE
 def phones(phones: int, seconds: float, seed: int, json_file: Path | None) -> None:
     """Raw captures of simulated phones through one genuine adb server, one a second each: lag and CPU a capture."""
-    _measure("phones", lambda tell: bench_phones(phones=phones, seconds=seconds, seed=seed, tell=tell), json_file)
+    measure("phones", lambda tell: bench_phones(phones=phones, seconds=seconds, seed=seed, tell=tell), json_file)
 
 
 @bench.command()
@@ -125,7 +110,7 @@ def capture(
     Without a phone, on simulated ones: also our client against adbutils, video against PNG, and the video's latency.
     """
     plan = CaptureBench(captures=captures, rounds=rounds, phones=phones, seconds=seconds, seed=seed)
-    _measure("capture", lambda tell: bench_capture(serials, plan, jar=jar, tell=tell), json_file)
+    measure("capture", lambda tell: bench_capture(serials, plan, jar=jar, tell=tell), json_file)
 
 
 @bench.command("sql-execution")
@@ -145,7 +130,7 @@ def sql_execution(
     """
     from actors.bench.sql_execution import run_from_file  # noqa: PLC0415  # it needs the extra `sql`
 
-    _measure(
+    measure(
         "sql-execution",
         lambda tell: run_from_file(config_file, source, tenant, seconds=seconds, cancels=cancels, seed=seed, tell=tell),
         json_file,
@@ -159,73 +144,8 @@ def sql_execution(
 @JSON_FILE
 def sql_guard(schemas: Path, queries: Path, rounds: int, json_file: Path | None) -> None:
     """The SQL guard: CPU time a query, in each dialect, and of compiling each database's decoding grammar."""
-    _measure(
+    measure(
         "sql",
         lambda tell: bench_guard(schemas=schemas, queries=queries, dialects=list(Dialect), rounds=rounds, tell=tell),
         json_file,
     )
-
-
-def _measure(name: str, run: Callable[[Tell], BenchResult], json_file: Path | None) -> None:
-    configure(json=True, level="error")
-    collect_rarely()  # as `corral run` does
-    try:
-        with _progress(name) as tell:
-            result = run(tell)
-        _print(result)
-        if json_file is not None:
-            result.write(json_file)
-            click.echo(str(json_file))
-    except ScenarioError as error:
-        for problem in error.problems:
-            click.echo(f"Error: {problem}", err=True)
-        sys.exit(EXIT_WRONG)
-    except PhonesUnavailable as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(EXIT_INFRASTRUCTURE)
-    except OSError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(EXIT_WRONG)
-
-
-@contextmanager
-def _progress(name: str) -> Iterator[Tell]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(name, total=1.0)
-        yield lambda what, share: progress.update(task, completed=share, description=f"{name}: {what}")
-
-
-def _print(result: BenchResult) -> None:
-    console = Console(highlight=False)
-    groups = {name: value for name, value in result.summary.items() if isinstance(value, dict)}
-    single = {name: value for name, value in result.summary.items() if name not in groups}
-    if groups:
-        keys = list(dict.fromkeys(key for group in groups.values() for key in group))
-        table = Table("", *(key.replace("_", " ") for key in keys), box=None, header_style="bold")
-        for name, group in groups.items():
-            table.add_row(name, *(_shown(group.get(key)) for key in keys))
-        console.print(table)
-    table = Table("", result.name, box=None, header_style="bold")
-    for name, value in single.items():
-        table.add_row(name.replace("_", " "), _shown(value))
-    console.print(table)
-    for note in result.notes:
-        console.print(note, style="dim", markup=False)
-
-
-def _shown(value: Any) -> str:
-    match value:
-        case None:
-            return "not found"
-        case bool():
-            return "yes" if value else "no"
-        case float():
-            return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
-        case _:
-            return str(value)

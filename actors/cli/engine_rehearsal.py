@@ -37,6 +37,10 @@ def _curve(_: click.Context, __: click.Parameter, text: str | None) -> tuple[tup
 @click.option("--tpot-ms", type=float, help="Time per further token; without it, the published curve.")
 @click.option("--latency-ms", type=float, help="Every answer takes exactly this, whatever its length.")
 @click.option("--curve", callback=_curve, help="RUNNING:MS,RUNNING:MS,...: time per token by running requests.")
+@click.option(
+    "--change-curve", callback=_curve, help="Another curve, from --change-after on: a card that is clocked down."
+)
+@click.option("--change-after", default=0.0, type=float, help="Seconds after the first request.")
 @click.option("--prefill-tokens-per-second", type=float, help="Prompts are computed at this rate; without it, at once.")
 @click.option("--chunk-tokens", default=8192, show_default=True, type=int, help="Prompts are computed in such chunks.")
 @click.option("--slots", default=64, show_default=True, type=int, help="Requests that run at once.")
@@ -46,6 +50,7 @@ def _curve(_: click.Context, __: click.Parameter, text: str | None) -> tuple[tup
 @click.option("--garbage-rate", default=0.0, type=float, help="Share of completions that are no plan.")
 @click.option("--kill-after", type=int, help="Die in the middle of the n-th completion.")
 @click.option("--blind", is_flag=True, help="Answer a valid random plan without looking.")
+@click.option("--fill", is_flag=True, help="With --blind: answers as long as they may be, the last action cut short.")
 @click.option("--seed", default=0, show_default=True, type=int, help="Of failures, garbage and blind plans.")
 @click.option("--api-key-env", help="Environment variable with the key that clients must send.")
 def rehearse(
@@ -56,6 +61,8 @@ def rehearse(
     tpot_ms: float | None,
     latency_ms: float | None,
     curve: tuple[tuple[int, float], ...] | None,
+    change_curve: tuple[tuple[int, float], ...] | None,
+    change_after: float,
     prefill_tokens_per_second: float | None,
     chunk_tokens: int,
     slots: int,
@@ -65,6 +72,7 @@ def rehearse(
     garbage_rate: float,
     kill_after: int | None,
     blind: bool,
+    fill: bool,
     seed: int,
     api_key_env: str | None,
 ) -> None:
@@ -84,6 +92,8 @@ def rehearse(
             prefill_tokens_per_second=prefill_tokens_per_second,
             chunk_tokens=chunk_tokens,
         ),
+        changed=None if change_curve is None else LatencyModel(_seconds(ttft_ms), curve=change_curve),
+        change_after_seconds=change_after,
         slots=slots,
         max_queued=max_queued,
         context_length=context_length,
@@ -91,6 +101,7 @@ def rehearse(
         garbage_rate=garbage_rate,
         kill_after=kill_after,
         blind=blind,
+        fill=fill,
         seed=seed,
         api_key_env=api_key_env,
     )

@@ -24,6 +24,7 @@ _COMMANDS: dict[str, str] = {
     "author": "actors.cli.author:author",
     "bench": "actors.cli.bench:bench",
     "check": "actors.cli.scenarios:check",
+    "compare": "actors.cli.compare:compare_command",
     "devices": "actors.cli.devices:devices",
     "doctor": "actors.cli.doctor:doctor",
     "engine": "actors.cli.engine:engine",

@@ -20,13 +20,16 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.1f}"
 
 
-def line_chart(title: str, series: Mapping[str, Sequence[tuple[float, float]]], *, unit: str = "") -> str:
-    """Lines over time.
+def line_chart(
+    title: str, series: Mapping[str, Sequence[tuple[float, float]]], *, unit: str = "", across: str = " s"
+) -> str:
+    """Lines over time, or over something else.
 
     Args:
         title: For the eye and for a screen reader.
         series: Name → (seconds, value) in rising order of time; empty ones are left out.
         unit: Behind the largest value.
+        across: Behind the largest time.
     """
     drawn = {name: points for name, points in series.items() if points}
     if not drawn:
@@ -35,7 +38,7 @@ def line_chart(title: str, series: Mapping[str, Sequence[tuple[float, float]]], 
     top = max(y for points in drawn.values() for _, y in points) or 1.0
     ceiling = TOP + (LEGEND if len(drawn) > 1 else 0)  # the legend stands above the curves
     plot_width, plot_height = WIDTH - LEFT - RIGHT, HEIGHT - ceiling - BOTTOM
-    parts = [_axes(right, top, unit, ceiling)]
+    parts = [_axes(right, top, unit, ceiling, across)]
     for number, (name, points) in enumerate(drawn.items()):
         path = " ".join(
             f"{LEFT + x / right * plot_width:.1f},{ceiling + plot_height * (1 - y / top):.1f}" for x, y in points
@@ -50,14 +53,14 @@ def line_chart(title: str, series: Mapping[str, Sequence[tuple[float, float]]], 
     return _frame(title, "".join(parts))
 
 
-def _axes(right: float, top: float, unit: str, ceiling: int) -> str:
+def _axes(right: float, top: float, unit: str, ceiling: int, across: str) -> str:
     floor = HEIGHT - BOTTOM
     return (
         f'<line x1="{LEFT}" y1="{ceiling}" x2="{LEFT}" y2="{floor}" class="axis"/>'
         f'<line x1="{LEFT}" y1="{floor}" x2="{WIDTH - RIGHT}" y2="{floor}" class="axis"/>'
         f'<text x="{LEFT - 4}" y="{ceiling + 9}" text-anchor="end">{_number(top)}{escape(unit)}</text>'
         f'<text x="{LEFT - 4}" y="{floor}" text-anchor="end">0</text>'
-        f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{_number(right)} s</text>'
+        f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{_number(right)}{escape(across)}</text>'
     )
 
 
@@ -128,3 +131,18 @@ def bar_chart(title: str, values: Mapping[str, Mapping[str, float]]) -> str:
         middle = LEFT + (place + 0.5) * group_width
         parts.append(f'<text x="{middle:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{escape(group)}</text>')
     return _frame(title, "".join(parts))
+
+
+def stacked(charts: Sequence[str], titles: Sequence[str]) -> str:
+    """Charts below one another as one picture that stands alone: a file that any browser shows."""
+    row = HEIGHT + 20
+    parts = []
+    for number, (chart, title) in enumerate(zip(charts, titles, strict=True)):
+        place = f'y="{number * row + 16}" width="{WIDTH}" height="{HEIGHT}"'
+        parts.append(f'<text x="8" y="{number * row + 12}" font-weight="bold">{escape(title)}</text>')
+        parts.append(chart.replace("<svg ", f"<svg {place} ", 1))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {row * len(charts)}" font-size="10" '
+        'font-family="sans-serif"><style>.axis { stroke: #888 }</style>'
+        f'<rect width="100%" height="100%" fill="white"/>{"".join(parts)}</svg>\n'
+    )

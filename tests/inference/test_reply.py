@@ -171,3 +171,69 @@ def test_statuses(status: int, body: bytes, kind: type[EngineError]) -> None:
     assert type(error) is kind
     assert str(error).startswith(f"e1: HTTP {status}")
     assert error.over
+
+
+def _said(reader: ReplyReader, *events: str) -> str:
+    for one in (*events, '{"choices": [{"delta": {}, "finish_reason": "stop"}]}', "[DONE]"):
+        reader.feed(f"data: {one}\n\n".encode())
+    return reader.result().text
+
+
+def test_events_that_differ_by_their_text_are_read_alike_whatever_the_text_is() -> None:
+    texts = [
+        "T447",
+        ",081",
+        ' "quoted" ',
+        "back\\slash",
+        "line\nend",
+        "\u4f60\u597d",
+        '","x":"',
+        "a",
+        "",
+        '"',
+        "}]}",
+        "end",
+    ]
+    events = [
+        json.dumps({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}) for text in texts
+    ]
+    compact = [json.dumps(json.loads(event), separators=(",", ":"), ensure_ascii=False) for event in events]
+
+    assert _said(ReplyReader("e"), *events) == "".join(texts)
+    assert _said(ReplyReader("e"), *compact) == "".join(texts)
+
+
+@given(st.lists(st.text(max_size=6), max_size=8), st.booleans())
+def test_any_texts_come_out_as_they_went_in(texts: list[str], ascii_only: bool) -> None:
+    events = [
+        json.dumps({"choices": [{"delta": {"content": text}, "finish_reason": None}]}, ensure_ascii=ascii_only)
+        for text in texts
+    ]
+    clean = [event.encode("utf-8", "replace").decode() for event in events]
+    expected = "".join(json.loads(event)["choices"][0]["delta"]["content"] for event in clean)
+
+    assert _said(ReplyReader("e"), *clean) == expected
+
+
+def test_an_event_that_only_looks_like_the_ones_before_is_read_for_what_it_is() -> None:
+    usual = '{"choices":[{"delta":{"content":"a"},"finish_reason":null}]}'
+    error = '{"choices":[{"delta":{"content":"a"},"finish_reason":null}],"error":{"message":"out of memory"}}'
+    reader = ReplyReader("e")
+    reader.feed(f"data: {usual}\n\ndata: {usual}\n\n".encode())
+
+    with pytest.raises(EngineLost):
+        reader.feed(f"data: {error}\n\n".encode())
+    with pytest.raises(EngineGarbled):
+        reader.feed(b'data: {"choices":[{"delta":{"content":"a"b"},"finish_reason":null}]}\n\n')
+
+
+def test_text_and_usage_in_one_event_are_both_taken_every_time() -> None:
+    reader = ReplyReader("e")
+    for count in (1, 2, 3):
+        usage = {"prompt_tokens": 5, "completion_tokens": count}
+        both = json.dumps({"usage": usage, "choices": [{"delta": {"content": "a"}, "finish_reason": None}]})
+        reader.feed(f"data: {both}\n\n".encode())
+    reader.feed(b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n')
+
+    assert reader.result().usage.output_tokens == 3
+    assert reader.result().text == "aaa"

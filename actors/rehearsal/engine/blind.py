@@ -30,6 +30,12 @@ def blind_reply(dice: Random, max_tokens: int) -> str:
     return reply_for(tuple(moves), max_tokens)
 
 
+def filled_reply(dice: Random, max_tokens: int) -> str:
+    """Random taps of exactly `max_tokens` characters, the last one cut short: all answers take equally long."""
+    taps = (f"T{dice.randrange(1000):03},{dice.randrange(1000):03}" for _ in range(max_tokens // 9 + 1))
+    return ";".join(taps)[:max_tokens]
+
+
 def garbage_reply(dice: Random) -> str:
     """Something that no plan looks like."""
     return dice.choice(_GARBAGE)

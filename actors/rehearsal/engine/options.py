@@ -19,6 +19,9 @@ class RehearsalOptions:
     model: str = "rehearsal-7b"
     """Always starts with `rehearsal-`, so that no report can pass it off as a real model."""
     latency: LatencyModel = attrs.field(factory=LatencyModel)
+    changed: LatencyModel | None = None
+    """Another latency, from `change_after_seconds` after the first request on."""
+    change_after_seconds: float = 0.0
     slots: int = 64
     """Requests that run at once; others queue."""
     max_queued: int = 1024
@@ -33,6 +36,8 @@ class RehearsalOptions:
     """The process kills itself in the middle of its n-th completion."""
     blind: bool = False
     """Answer a valid random plan without looking at the picture."""
+    fill: bool = False
+    """Blind answers are as long as they may be, the last action cut short: for load tests."""
     seed: int = 0
     """Of failures, garbage and blind plans."""
     api_key_env: str | None = None

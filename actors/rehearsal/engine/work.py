@@ -10,8 +10,9 @@ from typing import Any
 import attrs
 import trio
 
-from actors.rehearsal.engine.blind import blind_reply, garbage_reply
+from actors.rehearsal.engine.blind import blind_reply, filled_reply, garbage_reply
 from actors.rehearsal.engine.chat import BadRequest, ChatRequest
+from actors.rehearsal.engine.latency import LatencyModel
 from actors.rehearsal.engine.metrics import EngineMetrics
 from actors.rehearsal.engine.options import RehearsalOptions
 from actors.rehearsal.engine.player.picture import UndecodableImage
@@ -60,6 +61,7 @@ class RehearsalEngine:
         self._used_tokens = 0
         self._taken = 0
         self._numbered = 0
+        self._first_at: float | None = None
         self._sessions: set[str] = set()
 
     def take(self, request: ChatRequest) -> Work:
@@ -150,7 +152,7 @@ class RehearsalEngine:
         return not self._works
 
     async def _produce(self, work: Work, asked_at: float, on_piece: Callable[[str], Awaitable[None]]) -> str:
-        options, latency = self.options, self.options.latency
+        options, latency = self.options, self._latency(asked_at)
         work.cached_tokens = self.cache.enter(work.request.blocks, work.request.salt)
         for seconds in latency.chunks_of(work.request.prompt_tokens - work.cached_tokens):
             async with self._prefill:
@@ -175,12 +177,21 @@ class RehearsalEngine:
             await on_piece(piece)
         return finish
 
+    def _latency(self, now: float) -> LatencyModel:
+        """What holds for a request that came at `now`."""
+        if self._first_at is None:
+            self._first_at = now
+        changed = self.options.changed
+        if changed is None or now - self._first_at < self.options.change_after_seconds:
+            return self.options.latency
+        return changed
+
     async def _reply(self, request: ChatRequest) -> str:
         options = self.options
         if self._dice.random() < options.garbage_rate:
             return garbage_reply(self._dice)
         if options.blind:
-            return blind_reply(self._dice, request.max_tokens)
+            return (filled_reply if options.fill else blind_reply)(self._dice, request.max_tokens)
         image = request.image
         if image is None:
             return NO_PICTURE_REPLY

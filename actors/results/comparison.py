@@ -1,0 +1,135 @@
+"""Two ways to play, side by side: success, score, latency and tokens, with intervals, and the runs that are needed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+import attrs
+
+from actors.results.intervals import (
+    Interval,
+    bootstrap,
+    newcombe,
+    runs_to_tell_means,
+    runs_to_tell_shares,
+    wilson,
+)
+
+JUDGED = ("succeeded", "failed")
+"""Outcomes that say something about the bot; the others are about phones and engines."""
+
+
+@attrs.frozen
+class Played:
+    """One episode of one side. Equal keys were played on the same phone with the same seed."""
+
+    round: int
+    phone: str
+    app: str
+    number: int
+    """Of the phone's episodes in this run."""
+    outcome: str
+    score: float | None
+    plan_ms: float | None
+    """Median of its plans."""
+    output_tokens: float | None
+    """Mean of its plans."""
+    cached_share: float | None
+
+    @property
+    def key(self) -> tuple[int, str, str, int]:
+        """What it is paired by."""
+        return (self.round, self.phone, self.app, self.number)
+
+
+_MEASURES: Mapping[str, Callable[[Played], float | None]] = {
+    "score": lambda one: one.score,
+    "plan ms": lambda one: one.plan_ms,
+    "output tokens a plan": lambda one: one.output_tokens,
+    "cached share": lambda one: one.cached_share,
+}
+
+
+def summarise(first: Sequence[Played], other: Sequence[Played]) -> dict[str, Any]:
+    """Both sides, and B less A, paired. Means are of episodes that were judged."""
+    judged = [[one for one in side if one.outcome in JUDGED] for side in (first, other)]
+    return {
+        "A": _side(first, judged[0]),
+        "B": _side(other, judged[1]),
+        "B - A": _differences(judged[0], judged[1]),
+        "runs needed": _runs_needed(judged[0], judged[1]),
+    }
+
+
+def _side(played: Sequence[Played], judged: Sequence[Played]) -> dict[str, Any]:
+    won = sum(one.outcome == JUDGED[0] for one in judged)
+    row: dict[str, Any] = {
+        "episodes": len(judged),
+        "not judged": len(played) - len(judged),
+        "success": told(wilson(won, len(judged))) if judged else None,
+    }
+    for name, of in _MEASURES.items():
+        values = [value for one in judged if (value := of(one)) is not None]
+        row[name] = told(bootstrap(values)) if values else None
+    return row
+
+
+def _differences(first: Sequence[Played], other: Sequence[Played]) -> dict[str, Any]:
+    row: dict[str, Any] = {"episodes": len(_pairs(first, other)), "not judged": None}
+    row["success"] = None
+    if first and other:
+        row["success"] = marked(newcombe(_count(other), _count(first)))
+    for name, of in _MEASURES.items():
+        gaps = _gaps(first, other, of)
+        row[name] = marked(bootstrap(gaps)) if gaps else None
+    return row
+
+
+def _runs_needed(first: Sequence[Played], other: Sequence[Played]) -> dict[str, Any]:
+    """Episodes of each side that would tell differences as large as those seen from chance."""
+    row: dict[str, Any] = {"episodes": None, "not judged": None, "success": None}
+    if first and other:
+        (won, runs), (also_won, others) = _count(first), _count(other)
+        row["success"] = runs_to_tell_shares(won / runs, also_won / others)
+    for name, of in _MEASURES.items():
+        row[name] = runs_to_tell_means(_gaps(first, other, of))
+    return row
+
+
+def _count(played: Sequence[Played]) -> tuple[int, int]:
+    return sum(one.outcome == JUDGED[0] for one in played), len(played)
+
+
+def _pairs(first: Sequence[Played], other: Sequence[Played]) -> list[tuple[Played, Played]]:
+    by_key = {one.key: one for one in other}
+    return [(one, by_key[one.key]) for one in first if one.key in by_key]
+
+
+def _gaps(first: Sequence[Played], other: Sequence[Played], of: Callable[[Played], float | None]) -> list[float]:
+    both = [(of(one), of(two)) for one, two in _pairs(first, other)]
+    return [theirs - mine for mine, theirs in both if mine is not None and theirs is not None]
+
+
+def told(interval: Interval) -> str:
+    """`value [low, high]`."""
+    return f"{interval.value:.4g} [{interval.low:.4g}, {interval.high:.4g}]"
+
+
+def marked(interval: Interval) -> str:
+    """The same of a difference, with a star where it is more than chance."""
+    return told(interval) + (" *" if interval.excludes(0.0) else "")
+
+
+def verdict_for(first: Sequence[Played], other: Sequence[Played]) -> str:
+    """The comparison in one sentence, for people."""
+    judged = [[one for one in side if one.outcome in JUDGED] for side in (first, other)]
+    if not all(judged):
+        return "nothing can be said: a side has no episode that was judged"
+    success = newcombe(_count(judged[1]), _count(judged[0]))
+    gaps = _gaps(judged[0], judged[1], _MEASURES["score"])
+    score = bootstrap(gaps) if gaps else None
+    if success.excludes(0.0):
+        return f"{'B' if success.value > 0 else 'A'} succeeds more often"
+    if score is not None and score.excludes(0.0):
+        return f"{'B' if fmean(gaps) > 0 else 'A'} scores higher; how often they succeed is not told apart"
+    return "success and score are not told apart: see the runs that would be needed"
