@@ -6,7 +6,7 @@ from pathlib import Path
 import attrs
 import trio
 
-from actors.devices.adb.attach import attach
+from actors.devices.adb.attach import Attach, attach
 from actors.devices.adb.client import AdbClient
 from actors.devices.adb.errors import DeviceNotFound, DeviceOffline, DeviceUnauthorized
 from actors.devices.adb.identity import read_identity
@@ -47,11 +47,11 @@ class FoundPhone:
         return self.seed is not None
 
 
-async def _greet(client_now: Callable[[], AdbClient], address: str) -> PhoneId:
+async def _greet(client_now: Callable[[], AdbClient], address: str, attached: Attach) -> PhoneId:
     for last in (False,) * (GREETINGS - 1) + (True,):
         try:
             client = client_now()
-            await attach(client, address, timeout_seconds=ATTACH_SECONDS)
+            await attached(client, address, timeout_seconds=ATTACH_SECONDS)
             framed = SHELL_V2 in await client.features(address)
             return (await read_identity(client, address, framed=framed)).phone
         except (DeviceNotFound, DeviceOffline, DeviceUnauthorized, DeviceTimeout):
@@ -64,7 +64,9 @@ async def _greet(client_now: Callable[[], AdbClient], address: str) -> PhoneId:
     raise AssertionError("the last greeting returns or raises")
 
 
-async def identify(client_now: Callable[[], AdbClient], wanted: Sequence[FoundPhone]) -> list[FoundPhone]:
+async def identify(
+    client_now: Callable[[], AdbClient], wanted: Sequence[FoundPhone], *, attached: Attach = attach
+) -> list[FoundPhone]:
     """Ask every phone for its serial number, some at a time.
 
     Phones stay connected: whoever drives them finds them there. An adb server that dies meanwhile (version 29 crashes
@@ -73,6 +75,7 @@ async def identify(client_now: Callable[[], AdbClient], wanted: Sequence[FoundPh
     Args:
         client_now: The adb server of the moment; raises `AdbServerLost` while there is none.
         wanted: What the scenario names.
+        attached: How a phone is connected.
 
     Returns:
         One entry a phone, in the order wanted. Of two addresses with one serial number the first is kept, with the
@@ -84,7 +87,7 @@ async def identify(client_now: Callable[[], AdbClient], wanted: Sequence[FoundPh
     async def ask(entry: FoundPhone) -> None:
         async with limiter:
             try:
-                asked[entry.address] = attrs.evolve(entry, phone=await _greet(client_now, entry.address))
+                asked[entry.address] = attrs.evolve(entry, phone=await _greet(client_now, entry.address, attached))
             except DeviceError as error:
                 asked[entry.address] = attrs.evolve(entry, phone=PhoneId(slug_for(entry.address)), error=str(error))
                 emit("actors.phone.unreachable", level="warning", address=entry.address, error=str(error))

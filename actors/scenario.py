@@ -13,6 +13,7 @@ from actors.engine_checks import launch_problems, shared_cards
 from actors.rehearsal.phone.faults import Fault, fault_problems, faults_between
 from actors.rehearsal.phone.spec import MAX_SIDE, MIN_SIDE
 from actors.setup_config import AccountConfig, SetupConfig, TeardownConfig, account_problems, setup_problems
+from actors.vendor_config import SCENARIO_KEYS, scenario_problems
 from inference.config import EngineConfig, TenantConfig, check_engine, check_tenant
 from inference.profile import ModelProfile
 from policies.criteria import Criteria
@@ -271,10 +272,12 @@ def parse_scenario(source: bytes, file: str = "", overrides: Mapping[str, str] |
     """
     data = read_toml(source, file)
     problems = [*_apply(data, overrides or {})]
+    lines = source.decode("utf-8-sig").splitlines()
+    problems += [Problem(message, path, file, line_of(lines, path)) for message, path in scenario_problems(data)]
+    data = {key: value for key, value in data.items() if key not in SCENARIO_KEYS}  # told already
     parsed, found = structured(data, Scenario, source=source, file=file)
     problems += found
     if parsed is not None:
-        lines = source.decode("utf-8-sig").splitlines()
         problems += [Problem(message, path, file, line_of(lines, path)) for message, path in cross_problems(parsed)]
     if parsed is None or problems:
         raise ScenarioError(problems)

@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import trio
 
-from actors.devices.adb.attach import attach
+from actors.devices.adb.attach import Attach, attach
 from actors.devices.adb.capture import Picture, parse_geometry_output
 from actors.devices.adb.choosing import REFERENCE, SAFE_CHOICE, choose
 from actors.devices.adb.client import AdbClient, phone_timeout, total_deadline
@@ -36,7 +36,7 @@ from actors.devices.base import (
 from policies.action import Action, Wait, duration_of
 from policies.frame import Frame, Pixels
 from policies.geometry import Geometry
-from policies.verdict import Verdict, judge_pixels
+from policies.verdict import Agreement, Verdict, compare, judge_pixels
 from runtime.nursery import open_bare_nursery
 from runtime.telemetry import emit, histogram
 
@@ -44,6 +44,7 @@ MAX_GEOMETRY_READS = 3  # a turn takes one; who turns at every capture gets an e
 GEOMETRY_AGE_SECONDS = 2.0  # of a stream's pictures: asking proves that the phone lives, and sees turns by 180 degrees
 FIRST_PICTURE_SECONDS = 0.5  # a static screen sends its first picture late: meanwhile a screencap does
 STREAM_LAG_SECONDS = 0.1  # draw to decoded is below 60 ms: a picture of the stream is taken for this old
+CATCH_UP_SECONDS = 1.0  # what has just changed on the screen is still on its way through the encoder
 BLACK_IN_A_ROW = 3  # loading screens are black for a moment; then another method is asked
 TRIAL_SECONDS = 60.0
 
@@ -266,6 +267,9 @@ class AdbDevice:
             self._remember(await self._read_geometry())
             with suppress(StreamBroken):  # it has ended meanwhile: its keeper knows
                 await stream.prove_alive()
+            if stream.should_compare() and not await self._shows_the_screen(stream):
+                stream.give_up("the screen has changed, and nothing came")
+                return None
         picture = stream.newest
         if picture is None:
             with trio.move_on_after(FIRST_PICTURE_SECONDS):
@@ -290,6 +294,19 @@ class AdbDevice:
         return _Taken(
             pixels, CaptureMethod.SCRCPY, requested_at, received_at, geometry, new_bytes, is_unchanged=is_unchanged
         )
+
+    async def _shows_the_screen(self, stream: ScrcpyStream) -> bool:
+        """The stream's newest picture is what a screencap shows, or a newer one has come."""
+        picture = stream.newest
+        assert picture is not None, "a stream without a picture is not compared"
+        _, screen, _ = await self._settled_picture(SAFE_CHOICE)
+        shown = await stream.pixels_of(picture, self.max_side)
+        if compare(shown, screen.pixels, screen.pixels) is Agreement.SAME:
+            return True
+        with trio.move_on_after(CATCH_UP_SECONDS):
+            await stream.wait_picture(after=picture.number)
+            return True
+        return False
 
     async def _watch_black(self, taken: _Taken) -> None:
         """A method that shows black where another shows a picture is not used again."""
@@ -443,6 +460,7 @@ async def open_adb_device(
     scrcpy: ScrcpyConfig | None = None,
     memory: MethodMemory | None = None,
     driver: Driver = Driver.NATIVE,
+    attached: Attach = attach,
 ) -> AsyncIterator[AdbDevice]:
     """A phone that adb lists as `device` and that has said who it is.
 
@@ -458,12 +476,13 @@ async def open_adb_device(
         scrcpy: the server to run for `SCRCPY`, or to try for `AUTO`. While it runs, input goes through it.
         memory: what was measured before; shared by all phones.
         driver: which client captures and acts; attaching and installing are native always.
+        attached: how the phone is connected; a fleet keeps its connections itself.
 
     Raises:
         DeviceLost: not to be had: `DeviceUnauthorized`, `DeviceOffline`, `DeviceNotFound`, `AdbServerLost`, ...
     """
     deadlines = deadlines or AdbDeadlines()
-    connected = await attach(client, address, timeout_seconds=deadlines.attach)
+    connected = await attached(client, address, timeout_seconds=deadlines.attach)
     try:
         features = await client.features(address)
         framed = SHELL_V2 in features

@@ -47,6 +47,10 @@ class GeometryUnsettled(CaptureFailed):
     """The screen kept turning while it was read: picture and geometry never agreed."""
 
 
+class PhoneTaken(DeviceLost):
+    """The address leads to a phone that is driven already, or to another one than before."""
+
+
 class StreamUnavailable(DeviceError):
     """No scrcpy server can be run on the phone: its file, its version, or the phone's encoder. The text says which."""
 

@@ -99,6 +99,8 @@ class ScrcpyStream:
     _decoder: ScreenDecoder = attrs.field(init=False, factory=ScreenDecoder)
     _sending: trio.Lock = attrs.field(init=False, factory=trio.Lock)
     _hung: trio.Event = attrs.field(init=False, factory=trio.Event)
+    _hung_why: str = attrs.field(init=False, default="")
+    _compared_at: float = attrs.field(init=False, default=float("-inf"))
     _acknowledged: int = attrs.field(init=False, default=0)
     _next_sequence: int = attrs.field(init=False, default=1)
     _reset_at: float = attrs.field(init=False, default=float("-inf"))
@@ -137,6 +139,7 @@ class ScrcpyStream:
         """A screen that stands still and an encoder that hangs say the same: nothing. A key frame tells them apart.
 
         It is asked for after `SILENCE_SECONDS` without a byte; where none comes the stream ends, to be begun anew.
+        A version that cannot be asked is for `should_compare`.
         """
         if not self.version.can_reset_video or self._last_received_at is None:
             return
@@ -147,7 +150,25 @@ class ScrcpyStream:
         if self._reset_at <= self._last_received_at:
             await self.reset_video()
         elif now - self._reset_at >= PROOF_SECONDS:
-            self._hung.set()
+            self.give_up(f"no key frame came within {PROOF_SECONDS:g} s of asking")
+
+    def should_compare(self) -> bool:
+        """A server that cannot be asked for a key frame has been silent for long: its picture must be compared.
+
+        True once each `SILENCE_SECONDS` of silence.
+        """
+        if self.version.can_reset_video or self._last_received_at is None or self._newest is None:
+            return False
+        now = trio.current_time()
+        if now - max(self._last_received_at, self._compared_at) < SILENCE_SECONDS:
+            return False
+        self._compared_at = now
+        return True
+
+    def give_up(self, why: str) -> None:
+        """End the stream, to be begun anew: its encoder hangs."""
+        self._hung_why = why
+        self._hung.set()
 
     async def reset_video(self) -> None:
         """Ask for a key frame, at most one each `RESET_PAUSE_SECONDS`.
@@ -229,7 +250,7 @@ class ScrcpyStream:
 
     async def _wait_hung(self) -> None:
         await self._hung.wait()
-        raise StreamBroken(f"no key frame came within {PROOF_SECONDS:g} s of asking", phone=self.serial)
+        raise StreamBroken(self._hung_why, phone=self.serial)
 
     async def _receive_video(self) -> None:
         reader = VideoReader(self.version)

@@ -17,6 +17,7 @@ import trio
 
 from actors.devices.adb.client import HOST, AdbClient
 from actors.devices.adb.errors import AdbServerLost, AdbServerUnavailable
+from actors.devices.adb.keys import announce, find_keys
 from actors.devices.base import DeviceError
 from runtime.lifeline import leader_command
 
@@ -140,6 +141,7 @@ async def _start(config: AdbServerConfig, binary: Path, log: IO[bytes]) -> AdbSe
     candidates = _ports_from(os.getpid()) if config.port is None else [config.port]
     reason = FOREIGN
     for port in filter(_is_free, candidates):
+        keys = find_keys(environ_for(config, port))
         process, lifeline_fd = await _spawn(config, binary, port, log)
         server = AdbServer(process, port, AdbClient(port), lifeline_fd, log)
         trouble: str | None = "cancelled"
@@ -150,6 +152,7 @@ async def _start(config: AdbServerConfig, binary: Path, log: IO[bytes]) -> AdbSe
                 with trio.CancelScope(shield=True):
                     await _stop(server, config.grace_seconds)
         if trouble is None:
+            announce(keys)
             return server
         reason = _tail(log) or trouble
         if trouble != FOREIGN and _is_free(port):
@@ -165,13 +168,19 @@ def _ports_from(start: int) -> list[int]:
     return [*ports[turn:], *ports[:turn]]
 
 
-async def _spawn(config: AdbServerConfig, binary: Path, port: int, log: IO[bytes]) -> tuple[trio.Process, int]:
-    """The leader of the server's process group, and our end of its lifeline: a kill -9 of us ends the server too."""
+def environ_for(config: AdbServerConfig, port: int) -> dict[str, str]:
+    """The whole environment of a server."""
     environ = os.environ | _ONLY_WHAT_WE_CONNECT | ({} if config.usb else _NO_USB) | dict(config.environ)
     environ["ANDROID_ADB_SERVER_PORT"] = str(port)
     environ.pop("ADB_SERVER_SOCKET", None)  # it would win over the port, and may be somebody else's server
     if config.home is not None:
         environ["HOME"] = str(config.home)
+    return environ
+
+
+async def _spawn(config: AdbServerConfig, binary: Path, port: int, log: IO[bytes]) -> tuple[trio.Process, int]:
+    """The leader of the server's process group, and our end of its lifeline: a kill -9 of us ends the server too."""
+    environ = environ_for(config, port)
     theirs, ours = os.pipe()
     try:
         process = await trio.lowlevel.open_process(

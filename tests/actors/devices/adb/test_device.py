@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import trio
 
-from actors.devices.adb.attach import HEAL_AFTER_SECONDS, attach
+from actors.devices.adb.attach import attach
 from actors.devices.adb.capture import SCREENCAP_METHODS
 from actors.devices.adb.client import AdbClient
+from actors.devices.adb.connection_states import HEAL_AFTER_SECONDS
 from actors.devices.adb.device import AdbDeadlines, AdbDevice, open_adb_device
 from actors.devices.adb.errors import (
     AdbServerLost,
