@@ -16,7 +16,7 @@ from actors.devices.adb.client import AdbClient
 from actors.devices.adb.method_memory import MethodMemory
 from actors.devices_look import DevicesLook, NothingToLookAt, open_look, runs_under_way, user_port
 from actors.devices_view import READY, SILENT, DeviceRow
-from actors.rehearsal.phone.spec import AuthMode
+from actors.rehearsal.phone.auth import AuthMode
 from actors.scenario import Scenario, parse_scenario
 from tests.kit.adb import any_adb, genuine_adb
 from tests.kit.devices import probe_spec, simulated_phones
@@ -124,7 +124,7 @@ async def test_two_addresses_of_one_phone_are_told(adb_binary: Path, tmp_path: P
 
 # --- runs
 
-PLAYING: Mapping[str, Any] = {
+PLAYING: dict[str, Any] = {
     "phone": "WELL",
     "app": "game",
     "state": "playing",

@@ -102,7 +102,8 @@ class AdbDevice:
     """It was chosen here, and may be changed here."""
     memory: MethodMemory | None = attrs.field(init=False, default=None)
     _geometry: Geometry | None = attrs.field(init=False, default=None)
-    _geometry_at: float = attrs.field(init=False, default=float("-inf"))
+    _proved_at: float = attrs.field(init=False, default=float("-inf"))
+    """When the phone and its encoder were last asked whether they live."""
     _epoch: int = attrs.field(init=False, default=0)
     _next_seq: int = attrs.field(init=False, default=0)
     _shown: StreamPicture | None = attrs.field(init=False, default=None)
@@ -263,7 +264,9 @@ class AdbDevice:
         if stream is None or self.keeper is None:
             return None
         called_at = trio.current_time()
-        if called_at - self._geometry_at > GEOMETRY_AGE_SECONDS:
+        if called_at - self._proved_at > GEOMETRY_AGE_SECONDS:
+            # a clock of its own: geometry is read at each capture while a hung encoder shows another screen
+            self._proved_at = called_at
             self._remember(await self._read_geometry())
             with suppress(StreamBroken):  # it has ended meanwhile: its keeper knows
                 await stream.prove_alive()
@@ -410,9 +413,7 @@ class AdbDevice:
 
     async def _read_geometry(self) -> Geometry:
         result = await self.link.shell(GEOMETRY_COMMAND, timeout_seconds=self.deadlines.capture)
-        geometry = parse_geometry_output(result.stdout, phone=self.address)
-        self._geometry_at = trio.current_time()
-        return geometry
+        return parse_geometry_output(result.stdout, phone=self.address)
 
     def _remember(self, geometry: Geometry) -> None:
         if self._geometry is not None and geometry != self._geometry:

@@ -242,6 +242,43 @@ async def test_garbage_in_the_video_asks_for_a_key_frame(
         assert np.abs((await frame_of_stream(device)).pixels[20, 20].astype(int) - exact.pixels[20, 20]).max() < 12
 
 
+@any_adb
+async def test_a_hung_encoder_is_found_where_no_key_frame_can_be_asked_for(
+    adb_binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.devices.adb.scrcpy.SILENCE_SECONDS", 0.3)
+    monkeypatch.setattr("actors.devices.adb.device.GEOMETRY_AGE_SECONDS", 0.1)
+    compared: list[bool] = []
+    shows_the_screen = AdbDevice._shows_the_screen
+
+    async def count(device: AdbDevice, stream: ScrcpyStream) -> bool:
+        compared.append(await shows_the_screen(device, stream))
+        return compared[-1]
+
+    monkeypatch.setattr(AdbDevice, "_shows_the_screen", count)
+    async with streamed(adb_binary, tmp_path, version="2.7") as (phone, device):
+        await frame_of_stream(device)
+        app = app_of(phone)
+        app.moves = False
+        stream = stream_of(device)
+
+        async def capture_until(holds: Callable[[], bool]) -> None:
+            with trio.fail_after(SECONDS):
+                while not holds():
+                    await device.capture()
+                    await trio.sleep(0.02)
+
+        await capture_until(lambda: len(compared) >= 3)
+        assert (device.stream is stream, set(compared)) == (True, {True}), "the screen only stands still"
+
+        with monkeypatch.context() as hanging:
+            hanging.setattr(ScrcpyServer, "_write_frame", hang)
+            app.rotation = 1  # what the stream never shows
+            await capture_until(lambda: device.stream is not stream)
+            assert "the screen has changed, and nothing came" in str(device.keeper and device.keeper.failure)
+        await capture_until(lambda: device.stream is not None and device.stream.newest is not None)
+
+
 async def hang(*_: object) -> None:
     """An encoder that says nothing any more."""
     await trio.sleep_forever()
