@@ -44,7 +44,15 @@ class AbResult:
     first_error: str = ""
 
 
-def agree(first: str, other: str, one: ModelProfile, two: ModelProfile, *, across: tuple[float, float]) -> bool | None:
+def agree(
+    first: str,
+    other: str,
+    one: ModelProfile,
+    two: ModelProfile,
+    *,
+    across: tuple[float, float],
+    cut: tuple[bool, bool] = (False, False),
+) -> bool | None:
     """True when both replies do the same things at nearly the same places; None where neither holds an action.
 
     Args:
@@ -53,8 +61,9 @@ def agree(first: str, other: str, one: ModelProfile, two: ModelProfile, *, acros
         one: profile of A, which tells how its reply is read.
         two: profile of B.
         across: the range of each model's coordinates: 1000 for per mille, else the picture's long side.
+        cut: whether the token limit ended A's reply, and B's.
     """
-    mine, theirs = parse_reply(first, one, cut=True), parse_reply(other, two, cut=True)
+    mine, theirs = parse_reply(first, one, cut=cut[0]), parse_reply(other, two, cut=cut[1])
     if isinstance(mine, ReplyFailure) or isinstance(theirs, ReplyFailure):
         return None if isinstance(mine, ReplyFailure) and isinstance(theirs, ReplyFailure) else False
     if len(mine.steps) != len(theirs.steps):
@@ -124,7 +133,8 @@ def _pair(
     first: Sample, other: Sample, one: ModelProfile, two: ModelProfile, across: tuple[float, float], prompt: Prompt
 ) -> Pair:
     mine, theirs = first.completion.text, other.completion.text
-    same = agree(mine, theirs, one, two, across=across)
+    cut = (first.completion.finish_reason == "length", other.completion.finish_reason == "length")
+    same = agree(mine, theirs, one, two, across=across, cut=cut)
     return Pair(prompt.request_id, first, other, mine == theirs, same)
 
 

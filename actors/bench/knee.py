@@ -86,7 +86,7 @@ async def settle(
     return {
         "curve": name,
         "points": last.option,
-        **_verdict([(at, limit) for at, limit in trace if then is None or at >= first_part], last),
+        **verdict_of([(at, limit) for at, limit in trace if then is None or at >= first_part], last),
         "limit_before_change": None if then is None else [limit for at, limit in trace if at < first_part][-1],
         "lost": len(tape.lost),
         "trace": trace,
@@ -116,7 +116,7 @@ async def _watch(pool: EnginePool, seconds: float, tell: Callable[[float], None]
     return trace
 
 
-def _verdict(trace: Sequence[tuple[float, int]], curve: KnownCurve) -> dict[str, Any]:
+def verdict_of(trace: Sequence[tuple[float, int]], curve: KnownCurve) -> dict[str, Any]:
     """Where the limit is in the last seconds of a trace, and since when it is near the knee."""
     start, end = trace[0][0], trace[-1][0]
     held = [limit for at, limit in trace if at >= end - WATCH_SECONDS]
@@ -144,7 +144,7 @@ def bench_knee(*, seconds: float = SETTLE_SECONDS, tell: Tell = tell_nobody) -> 
     summary["every curve met"] = all(row["met"] for row in rows)
     notes = (
         f"knee: the largest concurrency whose time per token is at most {KNEE_RATIO} times that of a request alone",
-        f"met: after {seconds:g} s, for {WATCH_SECONDS:g} s, the limit is within a tenth of it (of a small one: within 1)",
+        f"met: after {seconds:g} s, for {WATCH_SECONDS:g} s, the limit is within a tenth of it, or within 1",
         "the engines are rehearsal engines: processes with that very curve; they and this process share the machine",
     )
     return BenchResult("knee", f"corral bench knee --seconds {seconds:g}", summary, rows, notes)

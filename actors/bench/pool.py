@@ -92,21 +92,37 @@ def config_for(engine: RunningEngine, in_flight: int) -> EngineConfig:
     )
 
 
-async def measure_throughput(phones: int, engines: int, seconds: float, tell: Tell = tell_nobody) -> dict[str, Any]:
+async def measure_throughput(
+    phones: int,
+    engines: int,
+    seconds: float,
+    tell: Tell = tell_nobody,
+    *,
+    warm_up_seconds: float = WARM_UP_SECONDS,
+    arguments: tuple[str, ...] = ENGINE_ARGUMENTS,
+) -> dict[str, Any]:
     """Steps a second of so many phones, beside what the curve allows.
+
+    Args:
+        phones: each with one request out, always.
+        engines: with that curve.
+        seconds: after the warm-up.
+        tell: of progress.
+        warm_up_seconds: until then nothing is counted.
+        arguments: of the engines.
 
     Raises:
         BenchUnavailable: an engine did not start.
     """
     tape = Tape()
     async with (
-        open_rehearsal_engines([ENGINE_ARGUMENTS] * engines) as running,
+        open_rehearsal_engines([arguments] * engines) as running,
         open_pool([config_for(engine, IN_FLIGHT) for engine in running]) as pool,
         trio.open_nursery() as nursery,
     ):
         for number in range(phones):
             nursery.start_soon(run_phone, pool, number, tape)
-        await trio.sleep(WARM_UP_SECONDS)
+        await trio.sleep(warm_up_seconds)
         start, cpu = trio.current_time(), time.thread_time()
         while (gone := trio.current_time() - start) < seconds:
             tell(f"{phones} phones on {engines} engines", gone / seconds)
@@ -136,8 +152,24 @@ async def measure_throughput(phones: int, engines: int, seconds: float, tell: Te
     }
 
 
-async def measure_loss(how: str, phones: int, engines: int, seconds: float, tell: Tell = tell_nobody) -> dict[str, Any]:
+async def measure_loss(
+    how: str,
+    phones: int,
+    engines: int,
+    seconds: float,
+    tell: Tell = tell_nobody,
+    *,
+    arguments: tuple[str, ...] = ENGINE_ARGUMENTS,
+) -> dict[str, Any]:
     """Take one engine out half-way, by `kill` (SIGKILL) or by `drain`: what was lost, and how soon its phones moved.
+
+    Args:
+        how: `kill` or `drain`.
+        phones: each with one request out, always.
+        engines: of which the first goes.
+        seconds: half of them before that.
+        tell: of progress.
+        arguments: of the engines.
 
     Raises:
         BenchUnavailable: an engine did not start.
@@ -145,7 +177,7 @@ async def measure_loss(how: str, phones: int, engines: int, seconds: float, tell
     tape = Tape()
     in_flight = -(-phones // (engines - 1)) + 1  # the others can take all
     async with (
-        open_rehearsal_engines([ENGINE_ARGUMENTS] * engines) as running,
+        open_rehearsal_engines([arguments] * engines) as running,
         open_pool([config_for(engine, in_flight) for engine in running]) as pool,
         trio.open_nursery() as nursery,
     ):

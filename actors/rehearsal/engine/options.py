@@ -68,13 +68,16 @@ def problems_in(options: RehearsalOptions) -> tuple[str, ...]:
             "--curve cannot be joined with --tpot-ms or --latency-ms",
         ),
         (
-            latency.curve is None
-            or (
-                len(latency.curve) > 0
-                and all(running >= 1 and 0.0 <= tpot <= 3600.0 for running, tpot in latency.curve)
-                and all(one[0] < other[0] for one, other in pairwise(latency.curve))
-            ),
+            latency.curve is None or _rises(latency.curve),
             "--curve must be RUNNING:MS,RUNNING:MS,... with rising numbers of running requests",
+        ),
+        (
+            options.changed is None or options.changed.curve is None or _rises(options.changed.curve),
+            "--change-curve must be RUNNING:MS,RUNNING:MS,... with rising numbers of running requests",
+        ),
+        (
+            options.change_after_seconds >= 0,
+            f"--change-after must not be negative, not {options.change_after_seconds:g}",
         ),
         (
             latency.prefill_tokens_per_second is None or latency.prefill_tokens_per_second > 0,
@@ -90,3 +93,11 @@ def problems_in(options: RehearsalOptions) -> tuple[str, ...]:
         ),
     )
     return tuple(problem for fine, problem in checks if not fine)
+
+
+def _rises(curve: tuple[tuple[int, float], ...]) -> bool:
+    return (
+        len(curve) > 0
+        and all(running >= 1 and 0.0 <= tpot <= 3600.0 for running, tpot in curve)
+        and all(one[0] < other[0] for one, other in pairwise(curve))
+    )
