@@ -1,9 +1,12 @@
-"""Simulated phones through one genuine adb server, a raw capture a second each: who falls behind, what it costs."""
+"""Simulated phones through one genuine adb server, a raw capture a second each: who falls behind, what it costs.
+
+And more phones than most adb clients list: all are listed, captured and touched.
+"""
 
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,11 +22,14 @@ from actors.devices.adb.server import AdbServer, AdbServerConfig, open_adb_serve
 from actors.devices.base import CaptureFailed, Device, DeviceError
 from actors.scenario import SimulatedPhones
 from actors.simulated import NoFreePorts, PortPicker, SimulatedGroup
+from policies.action import Tap
 from runtime.process import ManagedProcess, ProcessError, open_process
 
 PERIOD_SECONDS = 1.0
 WARM_UP_SECONDS = 5.0
 APP = "battler"
+DRIVEN_AT_ONCE = 16
+TAP = Tap(200, 300)
 
 
 class PhonesUnavailable(Exception):
@@ -124,6 +130,62 @@ async def _run_phone(
         await capture_at_pace(device, tape, phase=phase, every_seconds=PERIOD_SECONDS)
 
 
+async def list_and_drive(count: int, *, seed: int) -> dict[str, Any]:
+    """Connect `count` phones to one adb server; each is captured, touched and captured again.
+
+    Raises:
+        PhonesUnavailable: see there.
+    """
+    seconds: list[float] = []
+    serials: set[str] = set()
+    limiter = trio.CapacityLimiter(DRIVEN_AT_ONCE)
+
+    async def drive(address: str, all_open: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
+        async with open_adb_device(server.client, address) as device:
+            serials.add(device.info.phone)
+            task_status.started()
+            await all_open.wait()
+            async with limiter:
+                began_at = trio.current_time()
+                await device.capture()
+                await device.act(TAP)
+                await device.capture()
+                seconds.append(trio.current_time() - began_at)
+
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            group = SimulatedGroup(
+                SimulatedPhones(APP, count, size="360x640"), seed, 0, "many", PortPicker(os.getpid())
+            )
+            async with (
+                open_process(group.process_plan(Path(folder))),
+                open_adb_server(AdbServerConfig(home=Path(folder))) as server,
+            ):
+                began_at = trio.current_time()
+                all_open = trio.Event()
+                async with trio.open_nursery() as nursery:
+                    for phone in group.phones:
+                        await nursery.start(partial(drive, phone.address, all_open))
+                    opened_at = trio.current_time()
+                    states = [entry.state for entry in await server.client.devices()]
+                    all_open.set()
+                driven_at = trio.current_time()
+        except (ProcessError, NoFreePorts, DeviceError) as error:
+            raise PhonesUnavailable(str(error)) from error
+    ordered = sorted(seconds)
+    return {
+        "phones": count,
+        "listed": len(states),
+        "listed_as_device": states.count("device"),
+        "serial_numbers": len(serials),
+        "driven": len(seconds),
+        "open_all_seconds": round(opened_at - began_at, 2),
+        "drive_all_seconds": round(driven_at - opened_at, 2),
+        "two_captures_and_a_tap_ms_p50": round(ordered[len(ordered) // 2] * 1000, 1),
+        "two_captures_and_a_tap_ms_max": round(ordered[-1] * 1000, 1),
+    }
+
+
 def _numbers(count: int, tape: Tape, used: Cpu, elapsed: float) -> dict[str, Any]:
     ordered = sorted(tape.seconds)
     captures = max(1, tape.captures)
@@ -145,26 +207,39 @@ def _numbers(count: int, tape: Tape, used: Cpu, elapsed: float) -> dict[str, Any
     }
 
 
-def bench_phones(*, phones: int, seconds: float, seed: int, tell: Tell = tell_nobody) -> BenchResult:
-    """Captures for `seconds`, and what they cost whom.
+def bench_phones(*, phones: int, seconds: float, seed: int, many: int = 0, tell: Tell = tell_nobody) -> BenchResult:
+    """Captures for `seconds`, and what they cost whom; then `many` phones (0: none) listed and driven.
 
     Raises:
         PhonesUnavailable: see there.
     """
-    what = f"{phones} phones"
-    try:
-        numbers = trio.run(partial(capture_all, phones, seconds=seconds, seed=seed, tell=partial(tell, what)))
-    except BaseExceptionGroup as group:
-        lost, rest = group.split(DeviceError)
-        if rest is not None or lost is None:
-            raise
-        first = lost.exceptions[0]
-        raise PhonesUnavailable(f"a phone was lost: {first}") from group
+    numbers = _run(partial(capture_all, phones, seconds=seconds, seed=seed, tell=partial(tell, f"{phones} phones")))
     summary = {key: value for key, value in numbers.items() if key != "windows"}
+    rows = [numbers]
+    if many:
+        tell(f"{many} phones", 1.0)
+        driven = _run(partial(list_and_drive, many, seed=seed))
+        rows.append(driven)
+        summary["many"] = driven
     notes = (
         "simulator, adb server and this process share the machine; drawing and encoding the screens is the simulator's",
         f"lag: from when a capture was due, on a grid of {PERIOD_SECONDS:g} s, until its last byte was here; it grows "
         "if the median falls behind by more than 1 % of the time that passes",
+        f"many: all connected to one adb server at the same time, then each captured, touched and captured again, "
+        f"{DRIVEN_AT_ONCE} at a time",
     )
-    command = f"corral bench phones --phones {phones} --seconds {seconds:g} --seed {seed}"
-    return BenchResult("phones", command, summary, [numbers], notes)
+    command = f"corral bench phones --phones {phones} --seconds {seconds:g} --many {many} --seed {seed}"
+    return BenchResult("phones", command, summary, rows, notes)
+
+
+def _run(measure: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+    try:
+        return trio.run(measure)
+    except BaseExceptionGroup as group:
+        lost, rest = group.split(DeviceError)
+        if rest is not None or lost is None:
+            raise
+        first: BaseException = lost
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise PhonesUnavailable(f"a phone was lost: {first}") from group

@@ -73,12 +73,20 @@ def actors(actors: int, seconds: float, limit: bool, seed: int, json_file: Path 
 
 @bench.command()
 @click.option("--phones", default=64, show_default=True, type=click.IntRange(1, 512), help="Simulated phones.")
-@click.option("--seconds", default=120.0, show_default=True, type=click.FloatRange(5), help="After the warm-up.")
+@click.option("--seconds", default=300.0, show_default=True, type=click.FloatRange(5), help="After the warm-up.")
+@click.option("--many", default=128, show_default=True, type=click.IntRange(0, 512), help="Listed and driven; 0: none.")
 @SEED
 @JSON_FILE
-def phones(phones: int, seconds: float, seed: int, json_file: Path | None) -> None:
-    """Raw captures of simulated phones through one genuine adb server, one a second each: lag and CPU a capture."""
-    measure("phones", lambda tell: bench_phones(phones=phones, seconds=seconds, seed=seed, tell=tell), json_file)
+def phones(phones: int, seconds: float, many: int, seed: int, json_file: Path | None) -> None:
+    """Raw captures of simulated phones through one genuine adb server, one a second each: lag and CPU a capture.
+
+    Then many phones at the same server: each is listed, captured, touched and captured again.
+    """
+    measure(
+        "phones",
+        lambda tell: bench_phones(phones=phones, seconds=seconds, many=many, seed=seed, tell=tell),
+        json_file,
+    )
 
 
 @bench.command()

@@ -10,6 +10,7 @@ _MORE: dict[str, str] = {
     "knee": "actors.cli.bench_inference:knee",
     "pool": "actors.cli.bench_inference:pool",
     "routing": "actors.cli.bench_inference:routing",
+    "storm": "actors.cli.bench_storm:storm",
 }
 
 

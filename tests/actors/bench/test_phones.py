@@ -51,10 +51,11 @@ async def test_a_phone_that_is_slower_than_its_pace_falls_behind(
 @pytest.mark.skipif(bundled_adb() is None and not os.environ.get("CI"), reason="no adb: install the package adbutils")
 @pytest.mark.slow
 def test_a_short_form_against_a_genuine_server() -> None:
-    result = bench_phones(phones=3, seconds=5.0, seed=1)
-    (row,) = result.rows
+    result = bench_phones(phones=3, seconds=5.0, seed=1, many=20)
+    row, many = result.rows
 
     assert row["captures"] == pytest.approx(15, abs=8)
     assert row["captures_failed"] == 0
     assert min(row[f"cpu_ms_per_capture_{who}"] for who in ("ours", "adb_server", "simulator")) > 0
     assert row["megabytes_per_second_of_pixels"] > 1
+    assert [many[key] for key in ("listed", "listed_as_device", "serial_numbers", "driven")] == [20] * 4
