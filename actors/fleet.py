@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,15 @@ import trio
 
 from actors.accounts import AccountPools, Secrets
 from actors.assets import AppAssets
-from actors.devices.adb.attach import is_network_address
 from actors.devices.adb.client import AdbClient
+from actors.devices.adb.connection_states import is_network_address
+from actors.devices.adb.connections import ConnectionHealth, PhoneConnections
 from actors.devices.adb.device import AdbDeadlines, open_adb_device
-from actors.devices.adb.errors import AdbServerLost
+from actors.devices.adb.errors import AdbServerLost, PhoneTaken
 from actors.devices.adb.method_memory import MethodMemory, memory_path
 from actors.devices.adb.scrcpy import ScrcpyConfig
 from actors.devices.adb.server import AdbServer, AdbServerConfig, find_adb, run_adb_server
-from actors.devices.base import CaptureMethod, Device, DeviceError
+from actors.devices.base import CaptureMethod, Device, DeviceError, DeviceLost
 from actors.discovery import FoundPhone, identify
 from actors.engine import engine_spec_for
 from actors.phone import STOPPED, PhoneJob, draw_from, run_phone
@@ -31,6 +32,7 @@ from actors.scenario import AdbPhones, BotKind, Scenario, SimulatedPhones, episo
 from actors.session import EpisodeSession, EpisodeSpec
 from actors.setup import AppKeeper
 from actors.simulated import NoFreePorts, PortPicker, SimulatedGroup, stand_in_server
+from actors.vendor import Vendor, VendorError
 from inference.errors import EngineError
 from inference.pool import EnginePool, open_pool
 from policies.baseline import RandomPolicy
@@ -49,6 +51,7 @@ from runtime.telemetry import emit
 
 PHONE_INTENSITY = Intensity(max_restarts=8, period_seconds=120.0, cap_seconds=8.0, healthy_seconds=60.0)
 ADB_INTENSITY = Intensity(max_restarts=5, period_seconds=60.0, cap_seconds=2.0, healthy_seconds=30.0)
+REBOOT_AFTER_LOSSES = 3  # in the vendor's hands, once a run: what three reconnects did not heal
 PHONE_GRACE_SECONDS = 5.0  # a step, a swipe that lifts its finger, and the disconnect
 WATCH_SECONDS = 0.5
 MAX_FPS = 60.0  # of a video stream; no screen draws more for us
@@ -90,6 +93,9 @@ class Fleet:
     """The run's own."""
     memory: MethodMemory = attrs.field(factory=MethodMemory)
     """Which capture method is best for which model."""
+    connections: PhoneConnections | None = None
+    """Keeps all phones connected."""
+    vendor: Vendor | None = None
 
     async def play(self) -> None:
         """Play every episode; returns when each has an outcome."""
@@ -97,7 +103,7 @@ class Fleet:
             self.supervisor.start_child_nowait(
                 ChildSpec(
                     name=f"phone-{job.phone}",
-                    run=partial(_run_phone_child, job),
+                    run=partial(_run_phone_child, job, self.vendor),
                     restart=RestartKind.TRANSIENT,
                     shutdown_grace_seconds=PHONE_GRACE_SECONDS,
                     start_seconds=60.0,
@@ -117,6 +123,8 @@ class Fleet:
             child = children.get(f"phone-{job.phone}")
             if child is not None and child.state is State.QUARANTINED and job.session is not None:
                 job.state = "quarantined"
+                if self.connections is not None:
+                    self.connections.forget(job.address)
                 job.give_up(Outcome.QUARANTINED, child.last_error or "the phone kept failing")
 
     async def drain(self) -> None:
@@ -175,8 +183,21 @@ class Fleet:
         self.recorder.end_episode(spec.episode, attrs.asdict(summary))
 
 
-async def _run_phone_child(job: PhoneJob, context: ChildContext, /, *, task_status: trio.TaskStatus[Any]) -> None:
-    await run_phone(job, context, task_status=task_status)
+async def _run_phone_child(
+    job: PhoneJob, vendor: Vendor | None, context: ChildContext, /, *, task_status: trio.TaskStatus[Any]
+) -> None:
+    try:
+        await run_phone(job, context, task_status=task_status)
+    except DeviceLost:
+        if vendor is not None and vendor.can_reboot and job.lost >= REBOOT_AFTER_LOSSES and not job.was_rebooted:
+            job.was_rebooted = True
+            job.state = "rebooting"
+            emit("actors.phone.rebooted", level="warning", phone=job.phone, address=job.address, times=job.lost)
+            try:
+                await vendor.reboot(job.address, job.phone)
+            except VendorError as error:
+                emit("actors.vendor.failed", level="warning", command="reboot", error=str(error))
+        raise
 
 
 @asynccontextmanager
@@ -188,6 +209,7 @@ async def open_fleet(
     folder: Path,
     recorder: Recorder,
     secrets: Secrets | None = None,
+    vendor: Vendor | None = None,
 ) -> AsyncIterator[Fleet]:
     """Everything that a scenario needs, started and ready; drained in reverse order when the block ends.
 
@@ -215,20 +237,56 @@ async def open_fleet(
                 for address in group.addresses
             ]
             await _start_adb(supervisor, link, usb=any(not is_network_address(phone.address) for phone in named))
+            connections = PhoneConnections(lambda: link.client)
+            await _start_connections(supervisor, connections)
             groups = _groups_for(scenario)
             await _start_simulated(supervisor, groups, logs)
             await _start_engines(supervisor, scenario, pool, logs)
             simulated = [phone for group in groups for phone in group.phones]
-            found = await identify(lambda: link.client, [*simulated, *named])
+            if vendor is not None:
+                await vendor.acquire_all([(phone.address, phone.phone) for phone in named])
+            found = await identify(lambda: link.client, [*simulated, *named], attached=connections.attach)
+            for alias in (alias for phone in found for alias in phone.aliases):
+                connections.forget(alias)
             if all(phone.error is not None for phone in found):
                 raise FleetError("no phone can be reached; " + "; ".join(f"{p.address}: {p.error}" for p in found[:4]))
             memory = MethodMemory(memory_path())
-            fleet = Fleet(scenario, run_id, supervisor, pool, recorder, found=found, folder=folder, memory=memory)
-            fleet.jobs = _jobs_for(fleet, assets, link, secrets or Secrets())
+            fleet = Fleet(
+                scenario,
+                run_id,
+                supervisor,
+                pool,
+                recorder,
+                found=found,
+                folder=folder,
+                memory=memory,
+                connections=connections,
+                vendor=vendor,
+            )
+            fleet.jobs = _jobs_for(fleet, assets, link, connections, secrets or Secrets())
+            connections.heard_at = partial(_heard_at, {job.address: job for job in fleet.jobs})
             yield fleet
     except SupervisorGaveUp as error:
         cause = f"; {error.__cause__}" if error.__cause__ is not None else ""
         raise FleetError(f"{error}{cause}") from error
+    finally:
+        if vendor is not None:
+            await vendor.release_all()
+
+
+def _heard_at(jobs: Mapping[str, PhoneJob], address: str) -> float | None:
+    """When the phone last answered whoever plays on it."""
+    job = jobs.get(address)
+    return job.device.statistics().last_success_at if job is not None and job.device is not None else None
+
+
+async def _start_connections(supervisor: Supervisor, connections: PhoneConnections) -> None:
+    async def run(_: ChildContext, /, *, task_status: trio.TaskStatus[Any]) -> None:
+        await connections.run(task_status=task_status)
+
+    await supervisor.start_child(
+        ChildSpec(name="phone-connections", run=run, intensity=ADB_INTENSITY, shutdown_grace_seconds=0.0)
+    )
 
 
 async def _start_adb(supervisor: Supervisor, link: Link, *, usb: bool) -> None:
@@ -319,7 +377,9 @@ async def _start_engines(supervisor: Supervisor, scenario: Scenario, pool: Engin
         raise FleetError("no engine can be had; " + "; ".join(failures))
 
 
-def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], link: Link, secrets: Secrets) -> list[PhoneJob]:
+def _jobs_for(
+    fleet: Fleet, assets: Mapping[str, AppAssets], link: Link, connections: PhoneConnections, secrets: Secrets
+) -> list[PhoneJob]:
     scenario = fleet.scenario
     pools = AccountPools(secrets.accounts)
     jobs = []
@@ -357,7 +417,7 @@ def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], link: Link, secrets
                 address=found.address,
                 app=app,
                 app_name=found.app,
-                open_device=partial(_open_device, link, found, scenario, app_assets, fleet.memory, fleet.folder),
+                open_device=partial(_open_device, fleet, link, connections, found, app_assets),
                 sessions=sessions,
                 keeper=keeper,
                 on_end=fleet.take_end,
@@ -392,19 +452,41 @@ def _session_for(fleet: Fleet, spec: EpisodeSpec, assets: AppAssets, keeper: App
     )
 
 
-def _open_device(
-    link: Link, found: FoundPhone, scenario: Scenario, assets: AppAssets, memory: MethodMemory, folder: Path
-) -> AbstractAsyncContextManager[Device]:
-    return open_adb_device(
-        link.client,
-        found.address,
-        max_side=assets.profile.max_side,
-        deadlines=AdbDeadlines(capture=scenario.capture.timeout_seconds),
-        method=found.capture,
-        scrcpy=_scrcpy_for(found, scenario, assets, folder),
-        memory=memory,
-        driver=found.driver,
-    )
+@asynccontextmanager
+async def _open_device(
+    fleet: Fleet, link: Link, connections: PhoneConnections, found: FoundPhone, assets: AppAssets
+) -> AsyncIterator[Device]:
+    scenario = fleet.scenario
+    deadlines = AdbDeadlines(capture=scenario.capture.timeout_seconds)
+    # first of all, so that a server that is being restarted is waited for, and not counted against the phone
+    await connections.wait_ready(found.address, timeout_seconds=deadlines.attach)
+    try:
+        async with open_adb_device(
+            link.client,
+            found.address,
+            max_side=assets.profile.max_side,
+            deadlines=deadlines,
+            method=found.capture,
+            scrcpy=_scrcpy_for(found, scenario, assets, fleet.folder),
+            memory=fleet.memory,
+            driver=found.driver,
+            attached=connections.attach,
+        ) as device:
+            refuse_other_phone(fleet, found, device.info.phone)
+            yield device
+    except DeviceLost:
+        connections.doubt(found.address)
+        raise
+
+
+def refuse_other_phone(fleet: Fleet, found: FoundPhone, phone: PhoneId) -> None:
+    """Two actors on one phone would undo each other's work. Raises `PhoneTaken`."""
+    if phone == found.phone:
+        return
+    if any(other.phone == phone and other.address != found.address for other in fleet.found):
+        raise PhoneTaken(f"this is {phone}, which is driven through another address already", phone=found.address)
+    if found.error is None:
+        raise PhoneTaken(f"this was {found.phone}, and now {phone} is at this address", phone=found.address)
 
 
 def _scrcpy_for(found: FoundPhone, scenario: Scenario, assets: AppAssets, folder: Path) -> ScrcpyConfig | None:
@@ -451,20 +533,23 @@ class PhoneStatus:
     rotation: int | None = None
     capture_method: str = ""
     probe_age_seconds: float | None = None
-    """Since the phone's last answer, end to end; None while it is not connected."""
+    """Since the phone's last answer, end to end; None if it never gave one."""
+    connection: str = ""
+    """How it stands: ready, offline, unauthorized, silent, ..."""
 
 
 def statuses(fleet: Fleet) -> list[PhoneStatus]:
     """Every phone as it is now."""
-    return [_status(job) for job in fleet.jobs]
+    health = {} if fleet.connections is None else {one.address: one for one in fleet.connections.health()}
+    return [_status(job, health.get(job.address)) for job in fleet.jobs]
 
 
-def _status(job: PhoneJob) -> PhoneStatus:
+def _status(job: PhoneJob, health: ConnectionHealth | None) -> PhoneStatus:
     session = job.session or job.sessions[-1]
     tally, statistics = session.policy.tally, session.statistics
     device, percept = job.device, statistics.last_percept
     counts = device.statistics() if device is not None else None
-    answered_at = counts.last_success_at if counts is not None else None
+    answered_ago = health.answered_seconds_ago if health is not None else None
     return PhoneStatus(
         phone=job.phone,
         app=job.app_name,
@@ -487,7 +572,8 @@ def _status(job: PhoneJob) -> PhoneStatus:
         height=percept.height if percept is not None else None,
         rotation=percept.rotation if percept is not None else None,
         capture_method=counts.capture_method if counts is not None else "",
-        probe_age_seconds=None if answered_at is None else round(max(0.0, trio.current_time() - answered_at), 2),
+        probe_age_seconds=None if answered_ago is None else round(answered_ago, 2),
+        connection=health.standing.value if health is not None else "",
     )
 
 

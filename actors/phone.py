@@ -49,6 +49,8 @@ class PhoneJob:
     device: Device | None = None
     current: int = 0
     """Index of the session that plays, or is next."""
+    was_rebooted: bool = False
+    """By the vendor, which is done once."""
     prepared: int = -1
     """Index of the last session whose app was set up."""
 

@@ -25,6 +25,7 @@ from actors.results.record import RecordUnreadable
 from actors.results.report import Report, write_report
 from actors.results.summary import EpisodeSummary
 from actors.scenario import Scenario
+from actors.vendor import Vendor
 from runtime.nursery import open_bare_nursery
 from runtime.signals import open_signal_drain
 from runtime.telemetry import bind, emit
@@ -91,6 +92,7 @@ async def run_scenario(
     source: bytes,
     out: Path,
     view: Callable[[Fleet], Awaitable[None]],
+    vendor: Vendor | None = None,
 ) -> RunResult:
     """Play a scenario to its end, or until a signal asks for a drain.
 
@@ -100,6 +102,7 @@ async def run_scenario(
         source: The scenario file as it is kept in the run folder.
         out: The run folder is made in here.
         view: Shows the fleet while it plays; cancelled at the end.
+        vendor: Of the cloud phones, where there is one.
 
     Raises:
         ScenarioError: a secret that it names is not in the environment.
@@ -115,7 +118,7 @@ async def run_scenario(
         async with open_bare_nursery() as nursery:
             await nursery.start(recorder.run)
             try:
-                played = await _play(scenario, assets, taken, run_id, folder, recorder, view)
+                played = await _play(scenario, assets, taken, run_id, folder, recorder, view, vendor)
             finally:
                 recorder.close()
         report, report_failure = None, None
@@ -150,6 +153,7 @@ async def _play(
     folder: Path,
     recorder: Recorder,
     view: Callable[[Fleet], Awaitable[None]],
+    vendor: Vendor | None,
 ) -> _Played:
     fleets: list[Fleet] = []
     failure: str | None = None
@@ -165,7 +169,7 @@ async def _play(
         try:
             with starting:
                 async with open_fleet(
-                    scenario, assets, run_id=run_id, folder=folder, recorder=recorder, secrets=taken
+                    scenario, assets, run_id=run_id, folder=folder, recorder=recorder, secrets=taken, vendor=vendor
                 ) as fleet:
                     fleets.append(fleet)
                     async with open_control(folder, partial(answer_for, fleet)), trio.open_nursery() as nursery:

@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from actors.app_health import AppFault
+from actors.black_cause import black_cause
 from actors.devices.base import ActionRefused, CaptureFailed, Device, DeviceError, DeviceLost, Unsupported
 from actors.pictures import PictureStore
 from actors.readings import Readings, tasks_for
@@ -36,6 +37,7 @@ CAPTURE_RETRY_SECONDS = 0.2
 NEEDS_HUMAN = counter(
     "actors_needs_human_episodes_total", "Times that an episode, or the way into one, waited for a person.", ["where"]
 )
+EXPLAIN_BLACK_AFTER = 3  # black frames in a row: a fade takes one or two
 _BAD_FRAMES = counter("actors_bad_frames_total", "Frames that were black, all or in part.", ["verdict"])
 IDLE_STEP_SECONDS = 1.0  # an episode's limits are looked at this often even if its phone says nothing
 
@@ -100,6 +102,8 @@ class SessionStatistics:
     plan_seconds: float | None = None
     captures_failed: int = 0
     bad_frames: dict[str, int] = attrs.field(factory=dict)
+    black_cause: str | None = None
+    """Why they were black, where the phone told."""
     """By verdict: frames that were black, all or in part, and that nothing was decided on."""
     capture_latencies: deque[float] = attrs.field(factory=lambda: deque(maxlen=LATENCIES_KEPT))
     plan_latencies: deque[float] = attrs.field(factory=lambda: deque(maxlen=LATENCIES_KEPT))
@@ -265,6 +269,7 @@ class EpisodeSession:
             if screen_free is not self._screen_free:
                 continue  # a restart began while it was taken: nobody knows what it shows
             if not self._is_picture(frame):
+                await self._explain_black(device)
                 due = max(due + self.spec.capture.every_seconds, trio.current_time())
                 await trio.sleep_until(due)
                 continue
@@ -291,6 +296,15 @@ class EpisodeSession:
             emit("actors.frame.bad", level="warning", verdict=verdict.value, source=frame.source, seq=frame.seq)
         self._bad_frames_in_a_row += 1
         return False
+
+    async def _explain_black(self, device: Device) -> None:
+        """Ask the phone once a black spell why; a single black frame is a loading screen."""
+        if self._bad_frames_in_a_row != EXPLAIN_BLACK_AFTER:
+            return
+        cause = await black_cause(device)
+        if cause is not None:
+            self.statistics.black_cause = cause
+            emit("actors.frame.explained", level="warning", cause=cause)
 
     def _numbered(self, frame: Frame) -> Frame:
         """Each connection counts its frames and epochs from 0; the episode counts on."""

@@ -21,6 +21,8 @@ from actors.rehearsal.phone.faults import parse_faults
 from actors.results.summary import exit_code_for, failed_by_infrastructure
 from actors.run import RunResult, run_scenario
 from actors.scenario import Scenario, parse_scenario, warnings_for
+from actors.vendor import Vendor
+from actors.vendor_config import parse_farm
 from runtime.collector import collect_rarely
 from runtime.telemetry import configure
 
@@ -90,6 +92,13 @@ def print_warnings(scenario: Scenario, file: Path) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="TOML file of [[faults]] for the simulated phones: a rehearsal of bad days.",
 )
+@click.option(
+    "--farm",
+    "farm_file",
+    envvar="CORRAL_FARM",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="TOML file of the farm: commands that acquire, reboot and release its phones. Also $CORRAL_FARM.",
+)
 @click.option("--headless", is_flag=True, help="JSON lines instead of the live view; the default without a terminal.")
 @click.option(
     "--view-svg",
@@ -104,6 +113,7 @@ def run(
     overrides: dict[str, str],
     out: Path,
     faults_file: Path | None,
+    farm_file: Path | None,
     headless: bool,
     view_svg: Path | None,
     log_level: str,
@@ -118,6 +128,7 @@ def run(
     scenario, assets, source = load(file, overrides)
     if faults_file is not None:
         scenario = _with_faults(scenario, faults_file)
+    vendor = _vendor_of(farm_file) if farm_file is not None else None
     print_warnings(scenario, file)
     console = Console()
     live = console.is_terminal and not headless
@@ -125,7 +136,7 @@ def run(
     view = partial(_view, console=console if live else None, svg=view_svg)
     collect_rarely()
     try:
-        result = trio.run(partial(run_scenario, scenario, assets, source=source, out=out, view=view))
+        result = trio.run(partial(run_scenario, scenario, assets, source=source, out=out, view=view, vendor=vendor))
     except ScenarioError as error:
         print_problems(error.problems)
         sys.exit(EXIT_WRONG)
@@ -141,6 +152,14 @@ def run(
 def _with_faults(scenario: Scenario, file: Path) -> Scenario:
     try:
         return scenario.with_faults(parse_faults(read_file(file), str(file), count=scenario.simulated_count))
+    except ScenarioError as error:
+        print_problems(error.problems)
+        sys.exit(EXIT_WRONG)
+
+
+def _vendor_of(file: Path) -> Vendor:
+    try:
+        return Vendor(parse_farm(read_file(file), str(file)))
     except ScenarioError as error:
         print_problems(error.problems)
         sys.exit(EXIT_WRONG)

@@ -11,7 +11,8 @@ import trio
 import trio.testing
 
 from actors.bench.overlap import ChunkSink
-from actors.devices.base import ActionRefused, CaptureFailed, Device, DeviceInfo, DeviceLost
+from actors.black_cause import PROTECTED, WINDOW_COMMAND
+from actors.devices.base import ActionRefused, CaptureFailed, Device, DeviceInfo, DeviceLost, ShellResult
 from actors.phone import draw_from
 from actors.pictures import PictureStore, encode_jpeg
 from actors.scenario import AppConfig, CaptureConfig
@@ -29,6 +30,13 @@ from policies.probes import ColorProbe, HsvRange
 from policies.reflex import Comparison, Condition, ReflexAction, Rule
 from policies.step import EpisodeSettings, Limits, StepInput, StepOutput
 from runtime.ids import DEFAULT_TENANT, EngineId, EpisodeId, PhoneId
+
+WINDOWS = b"""WINDOW MANAGER WINDOWS (dumpsys window windows)
+  Window #3 Window{1f0a2b3 u0 dev.game/.Pay}:
+    mAttrs={(0,0)(fillxfill) ty=BASE_APPLICATION
+      fl=LAYOUT_IN_SCREEN SECURE HARDWARE_ACCELERATED}
+  mCurrentFocus=Window{1f0a2b3 u0 dev.game/.Pay}
+"""
 
 
 class Phone:
@@ -64,7 +72,8 @@ class Phone:
         raise AssertionError("not asked")
 
     async def shell(self, command: str, *, timeout_seconds: float = 10.0) -> Any:
-        raise AssertionError("not asked")
+        assert command == WINDOW_COMMAND
+        return ShellResult(WINDOWS, b"", 0)
 
     def statistics(self) -> Any:
         raise AssertionError("not asked")
@@ -167,6 +176,7 @@ async def test_a_protected_screen_asks_no_model_and_ends_in_time(autojump_clock:
     assert model.prompts == []
     assert end.outcome is not Outcome.CANCELLED
     assert session.statistics.bad_frames["black"] > 20
+    assert session.statistics.black_cause == PROTECTED
 
 
 async def test_plans_are_asked_for_executed_and_routed_to_one_engine(autojump_clock: trio.testing.MockClock) -> None:
