@@ -4,6 +4,9 @@ An engine sends every token as a chunk of its own. h11 makes an event of each pa
 else that is done with an answer; so it reads heads, and this reads bodies.
 """
 
+import functools
+
+KNOWN_SIZES = 512  # lines whose meaning is remembered: an engine's events are of a few hundred lengths
 MAX_SIZE_DIGITS = 8  # of a chunk: 4 GB; an answer ends long before
 MAX_LINE_BYTES = 4096  # a chunk's extensions, or a trailer
 MAX_TRAILER_BYTES = 16 << 10
@@ -35,7 +38,7 @@ class ChunkedReader:
         pieces: list[bytes] = []
         at, end = 0, len(data)
         while at < end:
-            if self._has_ended():
+            if self.done:
                 raise BadChunk("something follows the end of the body")
             if self._left:
                 at = self._take_chunk(data, at, pieces)
@@ -46,12 +49,19 @@ class ChunkedReader:
                     raise BadChunk(f"a line is longer than {MAX_LINE_BYTES} bytes")
                 self._pending = data[at:]
                 break
-            self._take_line(data[at:line_end])
-            at = line_end + 2
+            line, at = data[at:line_end], line_end + 2
+            if self._in_trailer:
+                self._take_trailer(line)
+                continue
+            size = _size_in(line)
+            stop = at + size
+            if size and data[stop : stop + 2] == b"\r\n":  # it is here as a whole, as nearly all are
+                pieces.append(data[at:stop])
+                at = stop + 2
+                continue
+            self._in_trailer = size == 0
+            self._left = 0 if size == 0 else size + 2
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def _has_ended(self) -> bool:
-        return self.done
 
     def _take_chunk(self, data: bytes, at: int, pieces: list[bytes]) -> int:
         """Its last two bytes are its line end."""
@@ -67,16 +77,21 @@ class ChunkedReader:
             at += 1
         return at
 
-    def _take_line(self, line: bytes) -> None:
-        if self._in_trailer:
-            self._trailer += len(line) + 2
-            if self._trailer > MAX_TRAILER_BYTES:
-                raise BadChunk(f"the trailer is longer than {MAX_TRAILER_BYTES} bytes")
-            self.done = not line
-            return
-        digits = line.partition(b";")[0].rstrip(b" \t")
-        if not 0 < len(digits) <= MAX_SIZE_DIGITS or digits.strip(b"0123456789abcdefABCDEF"):
-            raise BadChunk(f"{line[:40]!r} is no size of a chunk")
-        size = int(digits, 16)
-        self._in_trailer = size == 0
-        self._left = 0 if size == 0 else size + 2
+    def _take_trailer(self, line: bytes) -> None:
+        self._trailer += len(line) + 2
+        if self._trailer > MAX_TRAILER_BYTES:
+            raise BadChunk(f"the trailer is longer than {MAX_TRAILER_BYTES} bytes")
+        self.done = not line
+
+
+@functools.lru_cache(maxsize=KNOWN_SIZES)
+def _size_in(line: bytes) -> int:
+    """The size that a chunk's first line states.
+
+    Raises:
+        BadChunk: it states none.
+    """
+    digits = line.partition(b";")[0].rstrip(b" \t")
+    if not 0 < len(digits) <= MAX_SIZE_DIGITS or digits.strip(b"0123456789abcdefABCDEF"):
+        raise BadChunk(f"{line[:40]!r} is no size of a chunk")
+    return int(digits, 16)

@@ -38,6 +38,11 @@ def _of_engine(engine: str) -> tuple[Histogram, Histogram, Histogram, Counter, C
 
 
 @functools.lru_cache(maxsize=MAX_LABELS)
+def _complete_of(engine: str, why: str) -> Histogram:
+    return _COMPLETE.labels(engine, why)
+
+
+@functools.lru_cache(maxsize=MAX_LABELS)
 def _of_tenant(workload: str, tenant: str) -> tuple[Counter, Counter, Counter]:
     who = (workload, tenant)
     return (_TENANT_INPUT.labels(*who), _TENANT_CACHED.labels(*who), _TENANT_OUTPUT.labels(*who))
@@ -46,7 +51,7 @@ def _of_tenant(workload: str, tenant: str) -> tuple[Counter, Counter, Counter]:
 def count_completion(prompt: Prompt, completion: Completion, seconds: float) -> None:
     """Count an answer; `seconds` is from the call to the end."""
     usage = completion.usage
-    _COMPLETE.labels(completion.engine, completion.why).observe(seconds)
+    _complete_of(completion.engine, completion.why).observe(seconds)
     queue, prefill, decode, prompts, cached, output = _of_engine(completion.engine)
     queue.observe(completion.queue_seconds)
     prefill.observe(completion.prefill_seconds)

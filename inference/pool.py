@@ -4,6 +4,7 @@
 one only when the first has surely stopped working on it.
 """
 
+import functools
 import math
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from contextlib import asynccontextmanager
 import attrs
 import httpcore
 import trio
+from prometheus_client import Counter
 
 from inference.client import EngineClient
 from inference.config import EngineConfig, TenantConfig
@@ -26,7 +28,7 @@ from inference.errors import (
 )
 from inference.health import CircuitState, Outcome, label_for, outcome_for
 from inference.homing import Homing, Placement, Why
-from inference.ledger import count_completion, count_limited
+from inference.ledger import MAX_LABELS, count_completion, count_limited
 from inference.messages import Completion, Prompt, Usage
 from inference.metering import Metering, TenantUsage, cost_of
 from inference.seat import EngineStatistics, Seat, Visit
@@ -43,6 +45,16 @@ _REQUESTS = counter("inference_requests_total", "Requests by how they ended.", [
 _PLACED = counter("inference_placed_requests_total", "Choices of an engine, and why.", ["engine", "why", "cause"])
 _RETRIES = counter("inference_retries_total", "Requests sent to a second engine.", ["engine"])
 _UNBELIEVABLE = counter("inference_unbelievable_probes_total", "Probes whose load could not be true.", ["engine"])
+
+
+@functools.lru_cache(maxsize=MAX_LABELS)
+def _requests_of(engine: str, outcome: str) -> Counter:
+    return _REQUESTS.labels(engine, outcome)
+
+
+@functools.lru_cache(maxsize=MAX_LABELS)
+def _placed_of(engine: str, why: str, cause: str) -> Counter:
+    return _PLACED.labels(engine, why, cause)
 
 
 @attrs.frozen
@@ -308,7 +320,7 @@ class EnginePool:
             raise
         finally:
             seat.calls.discard(call)
-            _REQUESTS.labels(engine=seat.config.id, outcome=label).inc()
+            _requests_of(seat.config.id, label).inc()
             ended = outcome  # bound now: the lambda must not see a later value
             self._observe(seat, lambda now: seat.breaker.observe(ended, now, trial=trial))
             self._metering.settle(prompt, estimate, usage, trio.current_time())
@@ -326,7 +338,7 @@ class EnginePool:
             if placement is None:
                 raise EngineNotReady(self._why_none(now))
             engine, entered = placement.engine, False
-            _PLACED.labels(engine, placement.why, placement.cause).inc()
+            _placed_of(engine, placement.why, placement.cause).inc()
             if placement.why is Why.REHOMED and home is not None and self._sessions.forget(key, home):
                 self._close_session(home, key)
             seat = self._seats[engine]
@@ -339,7 +351,7 @@ class EnginePool:
             except SlotsClosed:
                 continue  # it drains or its circuit opened: choose again
             except EngineError as error:
-                _REQUESTS.labels(engine, label_for(error)).inc()
+                _requests_of(engine, label_for(error)).inc()
                 raise
             finally:
                 if not entered:

@@ -43,7 +43,20 @@ class SseParser:
         Raises:
             SseTooLong: a line or event exceeds the limit; the parser is of no use afterwards.
         """
-        events = []
+        events: list[SseEvent] = []
+        if self._first and chunk and not self._pending and chunk[0] != _BOM[0]:
+            self._first = False
+        if self._first or self._after_cr or self._pending or self._data or self._event or not chunk.endswith(b"\n\n"):
+            self._feed_lines(chunk, events)
+            return events
+        for block in chunk[:-2].split(b"\n\n"):  # whole events and nothing else, as engines send them
+            if block.startswith(b"data: ") and len(block) <= self._max and b"\n" not in block and b"\r" not in block:
+                events.append(SseEvent(str(block[6:], "utf-8", "replace"), ""))
+            else:
+                self._feed_lines(block + b"\n\n", events)
+        return events
+
+    def _feed_lines(self, chunk: bytes, events: list[SseEvent]) -> None:
         for line in self._lines(chunk):
             if not line:
                 if self._data:
@@ -61,7 +74,6 @@ class SseParser:
                 self._data.append(value.decode("utf-8", "replace"))
             elif name == b"event":
                 self._event = value.decode("utf-8", "replace")
-        return events
 
     def _lines(self, chunk: bytes) -> Iterator[bytes]:
         if not chunk:

@@ -17,6 +17,7 @@ from inference.messages import Constraint, ImagePart, Message, Prompt, TextPart
 
 COMPLETIONS_PATH = "/v1/chat/completions"
 MAX_BODY_BYTES = 32 << 20  # twenty 720p PNGs as base64; engines and proxies refuse more anyway
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps would make one at every call
 IMAGE_CACHE_BYTES = 64 << 20  # about 500 frames of 100 KB: the last one or two of each of a few hundred episodes
 
 
@@ -158,7 +159,7 @@ def _add_message(pieces: list[bytes], message: Message, url_for: Callable[[Image
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return _ENCODER.encode(value).encode("utf-8", "replace")
 
 
 def _constraint_fields(constraint: Constraint, dialect: Dialect, engine: str) -> dict[str, Any]:

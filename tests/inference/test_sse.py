@@ -54,3 +54,27 @@ def test_limits(data: bytes) -> None:
 
 def test_many_small_events_are_no_long_one() -> None:
     assert len(SseParser(max_event_bytes=100).feed(b"data: xxxx\n\n" * 40)) == 40
+
+
+PIECES = (
+    b"data: x",
+    b"data:y",
+    b"data",
+    b"\n",
+    b"\n\n",
+    b"\r",
+    b"\r\n",
+    b"event: e",
+    b": comment",
+    b"\xef\xbb\xbf",
+    b"data: \xff",
+)
+
+
+@given(st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map(b"".join), max_size=6))
+def test_whole_events_are_read_as_single_bytes_are(chunks: list[bytes]) -> None:
+    whole, bytewise = SseParser(), SseParser()
+    together = [event for chunk in chunks for event in whole.feed(chunk)]
+    apart = [event for chunk in chunks for at in range(len(chunk)) for event in bytewise.feed(chunk[at : at + 1])]
+
+    assert together == apart
