@@ -221,8 +221,8 @@ def bench_client(*, requests: int, repeats: int, tell: Tell = tell_nobody) -> Be
     }
     notes = (
         "pool: admission, homing, metering, base64 and JSON of the prompt, sending, reading events, metrics; not the "
-        "JPEG, which is made once a frame in another thread. Encoding the prompt is taken off for the ratio, as the bare "
-        "loop's bytes are ready; the ratio with it is told beside",
+        "JPEG, which is made once a frame in another thread. base64 and JSON are taken off for the ratio, as the bare "
+        "loop's bytes are ready; the ratio with them is told beside",
         f"bare: the same bytes, ready beforehand, sent and read by h11 over trio's sockets; {CONCURRENCY} at a time, "
         f"{OUTPUT_TOKENS} tokens an answer, each an event and a chunk of its own; CPU of this thread, paired by repeat",
     )
