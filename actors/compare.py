@@ -8,6 +8,7 @@ import attrs
 import trio
 
 from actors.assets import AppAssets, load_assets, read_file
+from actors.bench.engine import model_at
 from actors.bench.result import BenchResult, Tell, tell_nobody
 from actors.configuration import Problem, ScenarioError
 from actors.fleet import Fleet
@@ -43,7 +44,8 @@ def side_for(text: str, file: Path) -> Side:
 
     Args:
         text: the id of one of the scenario's engines; or a URL, `http://host:port` or `http://host:port#MODEL`, of an
-            engine in place of them all; or values as for `--set`, joined by commas, as `planner.profile=qwen3-vl`.
+            engine in place of them all, which is asked for its model if none is named; or values as for `--set`, joined
+            by commas, as `planner.profile=qwen3-vl`.
         file: of the scenario.
 
     Raises:
@@ -53,10 +55,12 @@ def side_for(text: str, file: Path) -> Side:
     if text.startswith(("http://", "https://")):
         scenario = parse_scenario(source, str(file))
         url, _, model = text.partition("#")
-        engine = EngineConfig(EngineId("compared"), url=url, model=model or "default")
+        engine = EngineConfig(EngineId("compared"), url=url, model=model)
         problems = [Problem(problem, f"side {text!r}") for problem in check_engine(engine)]
         if problems:
             raise ScenarioError(problems)
+        if not model:
+            engine = attrs.evolve(engine, model=trio.run(model_at, url) or "default")
         scenario = attrs.evolve(scenario, engines=(engine,))
     elif "=" in text:
         scenario = parse_scenario(source, str(file), _overrides(text))

@@ -91,9 +91,9 @@ def engine(
     share, and this process's CPU a request, at each concurrency; and the cached share of both prompt layouts.
 
     The file of --json is what `corral plan --measured` reads. Prompts are those of bots: a system prompt, a history and
-    frames, six a bot. They are made before a level starts, and no frame is sent twice, so no cache flatters the engine.
-    On the engine's own machine its processes' CPU is told too, beside the GPU's utilisation where nvidia-ml-py is
-    installed: "CPU full, GPU idle" means that decoding pictures holds the engine up.
+    frames, six a bot. They are made before a level starts, and no bot sees another's frames, so no cache flatters the
+    engine. On the engine's own machine its processes' CPU is told too, beside the GPU's utilisation where nvidia-ml-py
+    is installed: "CPU full, GPU idle" means that decoding pictures holds the engine up.
 
     With --ab URL2 the same prompts go to both, alternating, one at a time: to compare two models, or one model with
     another setting such as the type of the KV cache. Also told: how often the replies are equal, and do the same.
@@ -135,9 +135,12 @@ def _key(api_key_env: str | None) -> Secret | None:
     if api_key_env is None:
         return None
     try:
-        return secret_from_environment(api_key_env)
+        key = secret_from_environment(api_key_env)
     except SecretMissing as error:
         raise BenchUnavailable(str(error)) from error
+    if not all(" " <= char <= "~" for char in key.reveal()):
+        raise BenchUnavailable(f"the key in {api_key_env} holds characters that no header can carry")
+    return key
 
 
 def _target(url: str, model: str | None, profile: str, dialect: str, key: Secret | None, name: str) -> EngineTarget:
