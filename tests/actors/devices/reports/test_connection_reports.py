@@ -387,7 +387,7 @@ async def test_34_a_phone_that_is_switched_off_is_no_hang(
             with trio.fail_after(SECONDS), pytest.raises(DeviceLost):
                 await run_shell(client, phone.address, "echo x", timeout_seconds=2.0)
             await wait_until(lambda: standings(connections) != [Standing.READY], seconds=SECONDS)
-            with pytest.raises((DeviceOffline, DeviceNotFound)):
+            with trio.fail_after(SECONDS), pytest.raises((DeviceOffline, DeviceNotFound)):
                 await connections.wait_ready(phone.address, timeout_seconds=1.0)
             await phone.power_on()
             await wait_all_ready(connections)
