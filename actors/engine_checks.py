@@ -2,9 +2,6 @@
 
 from collections.abc import Sequence
 
-import click
-
-from actors.cli.engine_rehearsal import rehearse
 from inference.command import profile_of, refusals_in, spans_cards
 from inference.config import EngineConfig, LaunchKind, launch_of
 from inference.errors import EngineRefused
@@ -14,8 +11,6 @@ from inference.topology import Link
 def launch_problems(engine: EngineConfig) -> list[str]:
     """Why an engine is never started as it stands there; how cards are connected is asked on the host."""
     launch = launch_of(engine)
-    if launch is not None and launch.kind is LaunchKind.REHEARSAL:
-        return _rehearsal_problems(launch.args)
     if launch is None or launch.kind not in {LaunchKind.SGLANG, LaunchKind.VLLM}:
         return []
     problems = refusals_in(launch.args, pair=Link.PIX if spans_cards(launch) else None)
@@ -25,16 +20,6 @@ def launch_problems(engine: EngineConfig) -> list[str]:
         except EngineRefused as error:
             problems.append(str(error).removeprefix(f"{engine.id}: "))
     return problems
-
-
-def _rehearsal_problems(args: Sequence[str]) -> list[str]:
-    try:
-        rehearse.make_context("corral engine rehearse", list(args))
-    except click.UsageError as error:
-        return [f"launch.args: {error.format_message()}: see corral engine rehearse --help"]
-    except click.exceptions.Exit:  # --help
-        return ["launch.args: --help starts no engine"]
-    return []
 
 
 def shared_cards(engines: Sequence[EngineConfig]) -> list[tuple[str, str]]:

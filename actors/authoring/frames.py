@@ -94,7 +94,7 @@ def _episode_frames(folder: Path, prompts: dict[tuple[str, int], str]) -> Iterat
             app = line["app"]
         given = line.get("in")
         percept = given.get("percept") if isinstance(given, dict) else None
-        if not _is_percept(percept):
+        if not isinstance(percept, dict) or not _is_placed(percept):
             continue
         percepts[percept["seq"]] = percept
         if isinstance(line.get("png"), str):
@@ -123,11 +123,10 @@ def _episode_frames(folder: Path, prompts: dict[tuple[str, int], str]) -> Iterat
         )
 
 
-def _is_percept(value: Any) -> bool:
-    """What a frame's place and time can be taken of; a damaged line is left out."""
+def _is_placed(value: dict[str, Any]) -> bool:
+    """A frame's place and time can be taken of it; a damaged line is left out."""
     return (
-        isinstance(value, dict)
-        and all(type(value.get(key)) is int and value[key] >= 1 for key in ("width", "height"))
+        all(type(value.get(key)) is int and value[key] >= 1 for key in ("width", "height"))
         and type(value.get("seq")) is int
         and value.get("rotation") in (0, 1, 2, 3)
         and type(value.get("epoch", 0)) is int

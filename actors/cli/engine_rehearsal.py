@@ -1,6 +1,7 @@
 """`corral engine rehearse`: an engine without a model, for demos, rehearsals of bad days and tests."""
 
 import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
 import click
@@ -119,3 +120,14 @@ def rehearse(
 def _refuse(why: str) -> NoReturn:
     click.echo(f"corral engine rehearse: {why}", err=True)
     sys.exit(EXIT_USAGE)
+
+
+def argument_problems(args: Sequence[str]) -> list[str]:
+    """What is wrong with a command line of `rehearse`; empty where it may be started."""
+    try:
+        rehearse.make_context("corral engine rehearse", list(args))
+    except click.UsageError as error:
+        return [f"{error.format_message()} See corral engine rehearse --help"]
+    except click.exceptions.Exit:
+        return ["--help starts no engine"]
+    return []

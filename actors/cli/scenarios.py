@@ -12,7 +12,8 @@ from rich.console import Console
 
 from actors.accounts import environment_problems
 from actors.assets import AppAssets, load_assets, read_file
-from actors.configuration import Problem, ScenarioError
+from actors.cli.engine_rehearsal import argument_problems
+from actors.configuration import Problem, ScenarioError, line_of
 from actors.fleet import Fleet, FleetError
 from actors.live import log_progress, save_view, show_live
 from actors.pace import pace_warnings
@@ -23,6 +24,7 @@ from actors.run import RunResult, run_scenario
 from actors.scenario import Scenario, parse_scenario, warnings_for
 from actors.vendor import Vendor
 from actors.vendor_config import parse_farm
+from inference.config import LaunchKind, launch_of
 from runtime.collector import collect_rarely
 from runtime.telemetry import configure
 
@@ -57,11 +59,25 @@ def load(file: Path, overrides: dict[str, str]) -> tuple[Scenario, dict[str, App
     try:
         source = read_file(file)
         scenario = parse_scenario(source, str(file), overrides)
+        _check_rehearsals(scenario, source, file)
         assets = dict(load_assets(scenario, file.parent))
     except ScenarioError as error:
         print_problems(error.problems)
         sys.exit(EXIT_WRONG)
     return scenario, assets, source
+
+
+def _check_rehearsals(scenario: Scenario, source: bytes, file: Path) -> None:
+    lines = source.decode("utf-8-sig").splitlines()
+    found = []
+    for index, engine in enumerate(scenario.engines):
+        launch = launch_of(engine)
+        if launch is None or launch.kind is not LaunchKind.REHEARSAL:
+            continue
+        at = f"$.engines[{index}].launch.args"
+        found += [Problem(text, at, str(file), line_of(lines, at)) for text in argument_problems(launch.args)]
+    if found:
+        raise ScenarioError(found)
 
 
 def print_problems(problems: tuple[Problem, ...]) -> None:

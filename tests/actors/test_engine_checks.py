@@ -17,17 +17,6 @@ def test_a_launch_that_is_never_done() -> None:
     assert launch_problems(unknown)[0].startswith("there is no launch profile 'x'")
 
 
-def test_a_rehearsal_engines_arguments_are_checked_before_it_is_started() -> None:
-    def problems(*args: str) -> list[str]:
-        return launch_problems(attrs.evolve(ENGINE, launch=LaunchConfig(args=args)))
-
-    assert problems("--blind", "--ttft-ms", "120") == []
-    assert "--ttft-sm" in problems("--ttft-sm", "120")[0]
-    assert "--tpot-ms" in problems("--tpot-ms", "soon")[0]
-    assert "--curve" in problems("--curve", "1;2")[0]
-    assert problems("--help") != []
-
-
 def test_how_cards_are_connected_is_asked_on_the_host() -> None:
     parallel = attrs.evolve(ENGINE, launch=attrs.evolve(LAUNCH, args=("--tp", "2")))
 
