@@ -56,8 +56,7 @@ async def run_logcat(
     device: Device, readings: Readings, *, score: LogcatReading | None, goal: LogcatReading | None
 ) -> None:
     """Follow the phone's log from now on: scores, the goal, crashes. Runs until cancelled; raises `DeviceLost`."""
-    last = await _log_end(device)
-    since, seen = (last.at, {last}) if last is not None else (None, set())
+    since, seen = await _log_end(device)
     while True:
         await trio.sleep(LOGCAT_EVERY_SECONDS)
         command = f"logcat -d -v epoch -T {since}" if since else "logcat -d -v epoch"
@@ -98,9 +97,15 @@ def _is_after(line: LogcatLine, since: str, seen: set[LogcatLine]) -> bool:
     return float(line.at) > float(since) or (line.at == since and line not in seen)
 
 
-async def _log_end(device: Device) -> LogcatLine | None:
+async def _log_end(device: Device) -> tuple[str | None, set[LogcatLine]]:
+    """When the newest line was logged, and every line of that moment; (None, none) of an empty log."""
     lines = parse_logcat((await device.shell("logcat -d -v epoch -T 1")).stdout)
-    return lines[-1] if lines else None
+    if not lines:
+        return None, set()
+    at = lines[-1].at
+    # another process may have logged in the same millisecond, before it
+    same = parse_logcat((await device.shell(f"logcat -d -v epoch -T {at}")).stdout)
+    return at, {line for line in (*lines, *same) if line.at == at}
 
 
 def _take_line(line: LogcatLine, readings: Readings, score: LogcatReading | None, goal: LogcatReading | None) -> None:

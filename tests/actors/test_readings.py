@@ -148,6 +148,21 @@ async def test_another_app_in_front_is_seen_once_it_stays(autojump_clock: trio.t
     assert readings.crashes == 0
 
 
+async def test_what_another_process_logged_in_the_millisecond_before_is_not_read(
+    phone: LogPhone, autojump_clock: trio.testing.MockClock
+) -> None:
+    readings = Readings()
+    phone.log(1.0, "game    : score=7 of the game before")
+    phone.log(1.0, "game    : start")
+
+    async def steps() -> None:
+        await trio.sleep(3)
+
+    await follow(phone, readings, steps, score=SCORE)
+
+    assert readings.score is None
+
+
 async def test_a_command_is_asked_again_and_again(autojump_clock: trio.testing.MockClock) -> None:
     class Counter(LogPhone):
         value = 0
