@@ -40,13 +40,27 @@ class EngineTarget:
     dialect: Dialect = Dialect.SGLANG
     api_key: Secret | None = attrs.field(default=None, repr=False)
     name: str = "engine"
+    ca_file: str | None = None
+    """As in `EngineConfig`."""
 
     def client(self, concurrency: int = 1) -> EngineClient:
-        """A client for so many requests at a time."""
+        """A client for so many requests at a time.
+
+        Raises:
+            BenchUnavailable: `ca_file` cannot be used.
+        """
         config = EngineConfig(
-            EngineId(self.name), url=self.url, model=self.model, dialect=self.dialect, max_in_flight=concurrency
+            EngineId(self.name),
+            url=self.url,
+            model=self.model,
+            dialect=self.dialect,
+            max_in_flight=concurrency,
+            ca_file=self.ca_file,
         )
-        return EngineClient(config, self.url, api_key=self.api_key)
+        try:
+            return EngineClient(config, self.url, api_key=self.api_key)
+        except EngineError as error:
+            raise BenchUnavailable(str(error)) from error
 
 
 @attrs.frozen

@@ -4,6 +4,7 @@ import shlex
 import sys
 from pathlib import Path
 
+import attrs
 import click
 import trio
 
@@ -38,6 +39,7 @@ def parse_levels(_context: click.Context, _parameter: click.Parameter, text: str
 @click.option("--profile", default="compact", show_default=True, help="Model profile: a bundled one, or a .toml file.")
 @click.option("--dialect", default="sglang", show_default=True, type=click.Choice([one.value for one in Dialect]))
 @click.option("--api-key-env", help="Environment variable that holds the engine's key.")
+@click.option("--ca-file", help="PEM file of the authority that signed an https engine's certificate.")
 @click.option(
     "--concurrency",
     "concurrencies",
@@ -74,6 +76,7 @@ def engine(
     profile: str,
     dialect: str,
     api_key_env: str | None,
+    ca_file: str | None,
     concurrencies: tuple[int, ...],
     output_tokens: int,
     frames_folder: Path | None,
@@ -115,9 +118,10 @@ def engine(
         )
         key = _key(api_key_env)
         command = "corral " + shlex.join(sys.argv[1:])
-        first = _target(url, model, profile, dialect, key, "A")
+        first = attrs.evolve(_target(url, model, profile, dialect, key, "A"), ca_file=ca_file)
         if other_url is not None:
             other = _target(other_url, ab_model, ab_profile or profile, dialect, key, "B")
+            other = attrs.evolve(other, ca_file=ca_file)
             return bench_ab(first, other, plan, command, episodes=episodes, tell=tell)
         return bench_engine(first, plan, command, gpus=open_gpus(), tell=tell)
 

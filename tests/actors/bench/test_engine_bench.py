@@ -92,6 +92,7 @@ def test_an_engine_that_fails_always_is_told_in_one_line() -> None:
     [
         (["http://127.0.0.1:1"], 3, "name it with --model"),
         (["http://127.0.0.1:1", "--model", "m"], 3, "cannot be measured"),
+        (["https://127.0.0.1:1", "--model", "m", "--ca-file", "/none.pem"], 3, "/none.pem"),
         (["127.0.0.1:1"], 2, "http://"),
         (["http://127.0.0.1:1", "--concurrency", "1,x"], 2, "1,2,4,8"),
         (["http://127.0.0.1:1", "--concurrency", "0"], 2, "from 1 to"),
