@@ -99,7 +99,8 @@ async def _receive(stream: Stream, source: Input, handset: Handset, argument: st
     elif is_folder(handset, name):
         await _fail(stream, "Is a directory")
     else:
-        mode = REGULAR_FILE | (int(mode_text) & _MODE_MASK)
+        mode = int(mode_text) & _MODE_MASK
+        mode |= REGULAR_FILE | (mode >> 6 & 0o7) * 0o011  # as adbd does: what the owner may, everybody may
         handset.files[name] = StoredFile(b"".join(parts), mode, modified)
         await stream.write(_REQUEST.pack(b"OKAY", 0))
 
