@@ -189,7 +189,7 @@ async def test_a_phone_that_restarted_is_had_again(adb_binary: Path, subject_of:
                 async with open_adb_device(adb.server.client, subject.address) as device:
                     assert (await device.capture()).pixels.shape == (HEIGHT, WIDTH, 3)
                     await subject.restart()
-                    # adb 36 may be connected again before anybody asks: what comes is whole, or the error of a lost phone
+                    # adb 36 may be connected again before anybody asks: a whole picture, or the error of a lost phone
                     assert (await device.capture()).pixels.shape == (HEIGHT, WIDTH, 3)
         with trio.fail_after(SECONDS):
             async with open_adb_device(adb.server.client, subject.address) as device:

@@ -345,7 +345,7 @@ async def test_files_and_installs(adb_binary: Path, tmp_path: Path) -> None:
         assert await pull_file(client, phone.address, "/data/local/tmp/b") == blob
         status = await stat_file(client, phone.address, "/data/local/tmp/b")
         assert status is not None
-        assert (status.mode, status.size, status.modified) == (0o100600, len(blob), 12)
+        assert (status.mode, status.size, status.modified) == (0o100666, len(blob), 12)
         assert await stat_file(client, phone.address, "/nowhere") is None
         with pytest.raises(TransferFailed, match="No such file"):
             await pull_file(client, phone.address, "/nowhere")
