@@ -17,7 +17,7 @@ from actors.devices.adb.client import AdbClient
 from actors.devices.adb.connection_states import is_network_address
 from actors.devices.adb.connections import ConnectionHealth, PhoneConnections
 from actors.devices.adb.device import AdbDeadlines, open_adb_device
-from actors.devices.adb.errors import AdbServerLost, PhoneTaken
+from actors.devices.adb.errors import AdbServerLost, DeviceUnauthorized, PhoneTaken
 from actors.devices.adb.method_memory import MethodMemory, memory_path
 from actors.devices.adb.scrcpy import ScrcpyConfig
 from actors.devices.adb.server import AdbServer, AdbServerConfig, find_adb, run_adb_server
@@ -49,7 +49,10 @@ from runtime.secret import redact
 from runtime.supervisor import Supervisor, open_supervisor
 from runtime.telemetry import emit
 
-PHONE_INTENSITY = Intensity(max_restarts=8, period_seconds=120.0, cap_seconds=8.0, healthy_seconds=60.0)
+ATTACH_SECONDS = 12.0  # adb itself gives a silent phone 10 s
+# nine failed starts of a phone that is away, each up to ATTACH_SECONDS, a greeting of 5 s and a pause, must fit in the
+# period: else it would be tried for ever, and its episodes would never end
+PHONE_INTENSITY = Intensity(max_restarts=8, period_seconds=240.0, cap_seconds=8.0, healthy_seconds=60.0)
 ADB_INTENSITY = Intensity(max_restarts=5, period_seconds=60.0, cap_seconds=2.0, healthy_seconds=30.0)
 REBOOT_AFTER_LOSSES = 3  # in the vendor's hands, once a run: what three reconnects did not heal
 PHONE_GRACE_SECONDS = 5.0  # a step, a swipe that lifts its finger, and the disconnect
@@ -103,7 +106,7 @@ class Fleet:
             self.supervisor.start_child_nowait(
                 ChildSpec(
                     name=f"phone-{job.phone}",
-                    run=partial(_run_phone_child, job, self.vendor),
+                    run=partial(run_phone_child, job, self.vendor),
                     restart=RestartKind.TRANSIENT,
                     shutdown_grace_seconds=PHONE_GRACE_SECONDS,
                     start_seconds=60.0,
@@ -183,13 +186,21 @@ class Fleet:
         self.recorder.end_episode(spec.episode, attrs.asdict(summary))
 
 
-async def _run_phone_child(
+async def run_phone_child(
     job: PhoneJob, vendor: Vendor | None, context: ChildContext, /, *, task_status: trio.TaskStatus[Any]
 ) -> None:
+    """The phone's actor, with the vendor behind it. Raises `DeviceLost`, after a reboot where that may help."""
     try:
         await run_phone(job, context, task_status=task_status)
-    except DeviceLost:
-        if vendor is not None and vendor.can_reboot and job.lost >= REBOOT_AFTER_LOSSES and not job.was_rebooted:
+    except DeviceLost as error:
+        is_cured_by_it = not isinstance(error, AdbServerLost | DeviceUnauthorized | PhoneTaken)
+        if (
+            vendor is not None
+            and vendor.can_reboot
+            and job.lost >= REBOOT_AFTER_LOSSES
+            and not job.was_rebooted
+            and is_cured_by_it
+        ):
             job.was_rebooted = True
             job.state = "rebooting"
             emit("actors.phone.rebooted", level="warning", phone=job.phone, address=job.address, times=job.lost)
@@ -457,7 +468,7 @@ async def _open_device(
     fleet: Fleet, link: Link, connections: PhoneConnections, found: FoundPhone, assets: AppAssets
 ) -> AsyncIterator[Device]:
     scenario = fleet.scenario
-    deadlines = AdbDeadlines(capture=scenario.capture.timeout_seconds)
+    deadlines = AdbDeadlines(attach=ATTACH_SECONDS, capture=scenario.capture.timeout_seconds)
     # first of all, so that a server that is being restarted is waited for, and not counted against the phone
     await connections.wait_ready(found.address, timeout_seconds=deadlines.attach)
     try:
