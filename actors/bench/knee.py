@@ -11,13 +11,14 @@ from actors.bench.engines import open_rehearsal_engines
 from actors.bench.pool import Tape, run_phone
 from actors.bench.result import BenchResult, Tell, tell_nobody
 from inference.config import Concurrency, EngineConfig
-from inference.knee import KNEE_RATIO
+from inference.knee import KNEE_RATIO, Phase
 from inference.pool import EnginePool, open_pool
 from runtime.ids import EngineId
 
 ENGINE = EngineId("engine-0")
 SETTLE_SECONDS = 60.0
 WATCH_SECONDS = 5.0  # after it: where it holds
+SAMPLE_SECONDS = 0.5
 TARGET_ERROR = 0.1
 
 
@@ -81,13 +82,14 @@ async def settle(
             tape = Tape()
             for number in range(most + 4):
                 nursery.start_soon(run_phone, pool, number, tape)
-            trace = await _watch(pool, first_part * (1 if then is None else 2), partial(tell, name))
+            trace, at_floor = await _watch(pool, first_part * (1 if then is None else 2), partial(tell, name))
             nursery.cancel_scope.cancel()
     return {
         "curve": name,
         "points": last.option,
         **verdict_of([(at, limit) for at, limit in trace if then is None or at >= first_part], last),
-        "limit_before_change": None if then is None else [limit for at, limit in trace if at < first_part][-1],
+        "limit_before_change": None if then is None else _last([one for one in trace if one[0] < first_part]),
+        "seconds_at_floor": at_floor,
         "lost": len(tape.lost),
         "trace": trace,
     }
@@ -105,21 +107,32 @@ def _config(most: int, url: str) -> EngineConfig:
     )
 
 
-async def _watch(pool: EnginePool, seconds: float, tell: Callable[[float], None]) -> list[tuple[float, int]]:
-    """(seconds, limit) twice a second."""
+Trace = list[tuple[float, int]]
+"""(seconds, limit)."""
+
+
+async def _watch(pool: EnginePool, seconds: float, tell: Callable[[float], None]) -> tuple[Trace, float]:
+    """The limit twice a second; and the seconds for which the floor was measured instead, a request at a time."""
     start = trio.current_time()
-    trace = []
+    trace: Trace = []
+    at_floor = 0.0
     while (gone := trio.current_time() - start) < seconds:
-        trace.append((round(gone, 2), pool.statistics().engines[0].limit))
+        engine = pool.statistics().engines[0]
+        if engine.knee is Phase.FLOOR:
+            at_floor += SAMPLE_SECONDS
+        else:
+            trace.append((round(gone, 2), engine.limit))
         tell(gone / seconds)
-        await trio.sleep(0.5)
-    return trace
+        await trio.sleep(SAMPLE_SECONDS)
+    return trace, at_floor
 
 
 def verdict_of(trace: Sequence[tuple[float, int]], curve: KnownCurve) -> dict[str, Any]:
-    """Where the limit is in the last seconds of a trace, and since when it is near the knee."""
-    start, end = trace[0][0], trace[-1][0]
-    held = [limit for at, limit in trace if at >= end - WATCH_SECONDS]
+    """Where the limit is at the end of a trace, and since when it is near the knee."""
+    if not trace:  # too short for more than the floor
+        return {"knee": curve.knee, "limit": None, "limits_held": "", "settled_after_seconds": None, "met": False}
+    start = trace[0][0]
+    held = [limit for _, limit in trace[-max(1, round(WATCH_SECONDS / SAMPLE_SECONDS)) :]]
     allowed = max(1.0, TARGET_ERROR * curve.knee)
     off = [at for at, limit in trace if abs(limit - curve.knee) > allowed]
     return {
@@ -131,6 +144,10 @@ def verdict_of(trace: Sequence[tuple[float, int]], curve: KnownCurve) -> dict[st
     }
 
 
+def _last(trace: Trace) -> int | None:
+    return trace[-1][1] if trace else None
+
+
 def bench_knee(*, seconds: float = SETTLE_SECONDS, tell: Tell = tell_nobody) -> BenchResult:
     """Three curves, then a change of one into another.
 
@@ -139,12 +156,13 @@ def bench_knee(*, seconds: float = SETTLE_SECONDS, tell: Tell = tell_nobody) -> 
     """
     rows = [trio.run(partial(settle, curve, seconds, tell)) for curve in CURVES]
     rows.append(trio.run(partial(settle, A100, seconds, tell, then=STEEP)))
-    shown = ("knee", "limit", "limits_held", "settled_after_seconds", "met")
+    shown = ("knee", "limit", "limits_held", "settled_after_seconds", "seconds_at_floor", "met")
     summary: dict[str, Any] = {row["curve"]: {name: row[name] for name in shown} for row in rows}
     summary["every curve met"] = all(row["met"] for row in rows)
     notes = (
         f"knee: the largest concurrency whose time per token is at most {KNEE_RATIO} times that of a request alone",
         f"met: after {seconds:g} s, for {WATCH_SECONDS:g} s, the limit is within a tenth of it, or within 1",
+        "not counted: seconds at the floor, when an engine has one request at a time so that its fastest token is known",
         "the engines are rehearsal engines: processes with that very curve; they and this process share the machine",
     )
     return BenchResult("knee", f"corral bench knee --seconds {seconds:g}", summary, rows, notes)

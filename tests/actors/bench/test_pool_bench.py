@@ -63,8 +63,8 @@ def verdict_of(limits: Sequence[int], curve: KnownCurve) -> dict[str, object]:
 
 
 def test_a_limit_counts_as_settled_while_it_stays_near_the_knee() -> None:
-    held = verdict_of([1, 2, 64, 48, 50, 52, 49, 50, 51, 50], A100)
-    astray = verdict_of([1, 2, 64, 48, 50, 52, 49, 50, 51, 60], A100)
+    steady = [48, 50, 52, 49, 50, 51, 50, 50, 50, 51]
+    held, astray = verdict_of([1, 2, 64, *steady], A100), verdict_of([1, 2, 64, *steady[1:], 60], A100)
 
     assert (held["met"], held["settled_after_seconds"]) == (True, 2.0)
     assert (astray["met"], astray["limits_held"]) == (False, "49 to 60")
@@ -78,8 +78,7 @@ def test_an_engine_s_curve_changes_under_load_and_nothing_is_lost(monkeypatch: p
 
     assert found["lost"] == 0
     assert found["knee"] == 2
-    assert 1 <= found["limit"] <= 4
-    assert found["limit_before_change"] >= 1
+    assert all(1 <= limit <= 4 for _, limit in found["trace"])
 
 
 def test_a_change_of_latency_must_be_a_curve_too() -> None:
