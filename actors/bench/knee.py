@@ -162,7 +162,7 @@ def bench_knee(*, seconds: float = SETTLE_SECONDS, tell: Tell = tell_nobody) -> 
     notes = (
         f"knee: the largest concurrency whose time per token is at most {KNEE_RATIO} times that of a request alone",
         f"met: after {seconds:g} s, for {WATCH_SECONDS:g} s, the limit is within a tenth of it, or within 1",
-        "not counted: seconds at the floor, when an engine has one request at a time so that its fastest token is known",
+        "not counted: seconds at the floor, with one request at a time so that the fastest token is known",
         "the engines are rehearsal engines: processes with that very curve; they and this process share the machine",
     )
     return BenchResult("knee", f"corral bench knee --seconds {seconds:g}", summary, rows, notes)

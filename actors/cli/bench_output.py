@@ -20,7 +20,7 @@ from runtime.telemetry import configure
 
 EXIT_WRONG = 2
 EXIT_INFRASTRUCTURE = 3
-MOST_COLUMNS = 8  # of numbers, in 80 characters
+MOST_COLUMNS = 6  # of numbers, in 80 characters
 
 JSON_FILE = click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything measured here."
@@ -71,7 +71,7 @@ def _print(result: BenchResult) -> None:
     single = {name: value for name, value in result.summary.items() if name not in groups}
     if groups:
         keys = list(dict.fromkeys(key for group in groups.values() for key in group))
-        if len(keys) > MOST_COLUMNS > len(groups):  # more numbers than a line has room for: one a line
+        if len(keys) > MOST_COLUMNS >= len(groups):  # more numbers than a line has room for: one a line
             table = Table("", *groups, box=None, header_style="bold")
             for key in keys:
                 told = (_shown(group[key]) if key in group else "" for group in groups.values())
@@ -79,7 +79,7 @@ def _print(result: BenchResult) -> None:
         else:
             table = Table("", *(key.replace("_", " ") for key in keys), box=None, header_style="bold")
             for name, group in groups.items():
-                table.add_row(name, *(_shown(group.get(key)) for key in keys))
+                table.add_row(name, *(_shown(group[key]) if key in group else "" for key in keys))
         console.print(table)
     table = Table("", result.name, box=None, header_style="bold")
     for name, value in single.items():

@@ -15,6 +15,7 @@ from actors.results.intervals import (
     wilson,
 )
 
+LEAST_OF_AN_INTERVAL = 6  # a bootstrap of fewer values is far too sure of itself
 JUDGED = ("succeeded", "failed")
 """Outcomes that say something about the bot; the others are about phones and engines."""
 
@@ -54,10 +55,10 @@ def summarise(first: Sequence[Played], other: Sequence[Played]) -> dict[str, Any
     """Both sides, and B less A, paired. Means are of episodes that were judged."""
     judged = [[one for one in side if one.outcome in JUDGED] for side in (first, other)]
     return {
-        "A": _side(first, judged[0]),
-        "B": _side(other, judged[1]),
-        "B - A": _differences(judged[0], judged[1]),
-        "runs needed": _runs_needed(judged[0], judged[1]),
+        "A": _without_gaps(_side(first, judged[0])),
+        "B": _without_gaps(_side(other, judged[1])),
+        "B - A": _without_gaps(_differences(judged[0], judged[1])),
+        "runs needed": _without_gaps(_runs_needed(judged[0], judged[1])),
     }
 
 
@@ -70,24 +71,23 @@ def _side(played: Sequence[Played], judged: Sequence[Played]) -> dict[str, Any]:
     }
     for name, of in _MEASURES.items():
         values = [value for one in judged if (value := of(one)) is not None]
-        row[name] = told(bootstrap(values)) if values else None
+        row[name] = _told_mean(values)
     return row
 
 
 def _differences(first: Sequence[Played], other: Sequence[Played]) -> dict[str, Any]:
-    row: dict[str, Any] = {"episodes": len(_pairs(first, other)), "not judged": None}
-    row["success"] = None
+    row: dict[str, Any] = {"episodes": len(_pairs(first, other))}
     if first and other:
         row["success"] = marked(newcombe(_count(other), _count(first)))
     for name, of in _MEASURES.items():
         gaps = _gaps(first, other, of)
-        row[name] = marked(bootstrap(gaps)) if gaps else None
+        row[name] = _told_mean(gaps, is_difference=True)
     return row
 
 
 def _runs_needed(first: Sequence[Played], other: Sequence[Played]) -> dict[str, Any]:
     """Episodes of each side that would tell differences as large as those seen from chance."""
-    row: dict[str, Any] = {"episodes": None, "not judged": None, "success": None}
+    row: dict[str, Any] = {}
     if first and other:
         (won, runs), (also_won, others) = _count(first), _count(other)
         row["success"] = runs_to_tell_shares(won / runs, also_won / others)
@@ -115,6 +115,17 @@ def told(interval: Interval) -> str:
     return f"{interval.value:.4g} [{interval.low:.4g}, {interval.high:.4g}]"
 
 
+def _told_mean(values: Sequence[float], *, is_difference: bool = False) -> str | None:
+    if len(values) < LEAST_OF_AN_INTERVAL:
+        return f"{fmean(values):.4g}" if values else None
+    interval = bootstrap(values)
+    return marked(interval) if is_difference else told(interval)
+
+
+def _without_gaps(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if value is not None}
+
+
 def marked(interval: Interval) -> str:
     """The same of a difference, with a star where it is more than chance."""
     return told(interval) + (" *" if interval.excludes(0.0) else "")
@@ -127,7 +138,7 @@ def verdict_for(first: Sequence[Played], other: Sequence[Played]) -> str:
         return "nothing can be said: a side has no episode that was judged"
     success = newcombe(_count(judged[1]), _count(judged[0]))
     gaps = _gaps(judged[0], judged[1], _MEASURES["score"])
-    score = bootstrap(gaps) if gaps else None
+    score = bootstrap(gaps) if len(gaps) >= LEAST_OF_AN_INTERVAL else None
     if success.excludes(0.0):
         return f"{'B' if success.value > 0 else 'A'} succeeds more often"
     if score is not None and score.excludes(0.0):

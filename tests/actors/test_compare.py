@@ -181,6 +181,14 @@ def test_a_difference_of_success_comes_before_one_of_score() -> None:
 def test_numbers_that_are_missing_are_left_out() -> None:
     told = summarise([played(score=None, plan_ms=None)], [played(score=None, plan_ms=None)])
 
-    assert told["A"]["score"] is None
-    assert told["B - A"]["plan ms"] is None
-    assert told["runs needed"]["score"] is None
+    assert "score" not in told["A"]
+    assert "plan ms" not in told["B - A"]
+    assert "score" not in told["runs needed"]
+
+
+def test_a_few_values_are_told_without_an_interval_that_would_be_too_sure() -> None:
+    few = summarise([played(n) for n in range(5)], [played(n, score=9.0) for n in range(5)])
+    enough = summarise([played(n) for n in range(6)], [played(n, score=9.0) for n in range(6)])
+
+    assert few["B - A"]["score"] == "4"
+    assert enough["B - A"]["score"] == "4 [4, 4] *"
