@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
 from typing import Any
@@ -28,6 +28,9 @@ OUTPUT_TOKENS = 64
 WARM_UP_SECONDS = 5.0
 DEADLINE_SECONDS = 30.0
 DRAIN_GRACE_SECONDS = 10.0  # an answer takes 1.1 s
+LATE_SECONDS = 30.0
+POLL_SECONDS = 0.05
+PROBE_SECONDS = 10.0  # engines and phones share the machine: a late answer to a probe is no sign of ill health here
 TARGET_SHARE = 0.95
 ENGINE_ARGUMENTS = ("--blind", "--fill", "--curve", "1:13.088,50:16.36", "--slots", str(IN_FLIGHT))
 
@@ -88,7 +91,13 @@ async def run_phone(pool: EnginePool, number: int, tape: Tape) -> None:
 def config_for(engine: RunningEngine, in_flight: int) -> EngineConfig:
     """The engine as the pool is told of it."""
     return EngineConfig(
-        engine.id, url=engine.url, model="rehearsal-7b", max_in_flight=in_flight, max_waiting=1000, cold_prefills=16
+        engine.id,
+        url=engine.url,
+        model="rehearsal-7b",
+        max_in_flight=in_flight,
+        max_waiting=1000,
+        cold_prefills=16,
+        probe_seconds=PROBE_SECONDS,
     )
 
 
@@ -185,6 +194,7 @@ async def measure_loss(
             nursery.start_soon(run_phone, pool, number, tape)
         tell(f"{how}: before", 0.0)
         await trio.sleep(seconds / 2)
+        await _wait_until(lambda: len({one.phone for one in tape.steps}) == phones)
         victim = running[0]
         before = {one.phone for one in tape.steps if one.engine == victim.id}
         at = trio.current_time()
@@ -195,6 +205,7 @@ async def measure_loss(
         drained = trio.current_time() - at
         tell(f"{how}: after", 0.5)
         await trio.sleep(seconds / 2)
+        await _wait_until(lambda: before <= _first_elsewhere(tape.steps, victim.id, at, before).keys())
         end = trio.current_time()
         retried = pool.statistics().retried
         nursery.cancel_scope.cancel()
@@ -216,6 +227,13 @@ async def measure_loss(
         "rehome_ms_max": round(times[-1] * 1000, 1) if times else None,
         "drain_ms": round(drained * 1000, 1) if how == "drain" else None,
     }
+
+
+async def _wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for what a busy machine may be late with, for a while: the numbers tell if it never came."""
+    with trio.move_on_after(LATE_SECONDS):
+        while not condition():  # noqa: ASYNC110  # asked now and then, beside a measurement
+            await trio.sleep(POLL_SECONDS)
 
 
 def _first_elsewhere(steps: Sequence[Step], victim: EngineId, at: float, phones: set[int]) -> dict[int, float]:

@@ -227,7 +227,9 @@ async def compare_routing(
 
 
 def _config(engine: EngineId, url: str) -> EngineConfig:
-    return EngineConfig(engine, url=url, model="rehearsal-7b", max_in_flight=SLOTS, max_waiting=1000)
+    return EngineConfig(
+        engine, url=url, model="rehearsal-7b", max_in_flight=SLOTS, max_waiting=1000, probe_seconds=10.0
+    )
 
 
 async def _ask_pool(pool: EnginePool, prompt: Prompt) -> Completion:
