@@ -13,26 +13,23 @@ import trio
 
 from actors.accounts import AccountPools, Secrets
 from actors.assets import AppAssets
-from actors.devices.adb.client import AdbClient
 from actors.devices.adb.connection_states import is_network_address
 from actors.devices.adb.connections import ConnectionHealth, PhoneConnections
-from actors.devices.adb.device import AdbDeadlines, open_adb_device
-from actors.devices.adb.errors import AdbServerLost, DeviceUnauthorized, PhoneTaken
 from actors.devices.adb.method_memory import MethodMemory, memory_path
-from actors.devices.adb.scrcpy import ScrcpyConfig
-from actors.devices.adb.server import AdbServer, AdbServerConfig, find_adb, run_adb_server
-from actors.devices.base import CaptureMethod, Device, DeviceError, DeviceLost
+from actors.devices.adb.server import AdbServerConfig, find_adb, run_adb_server
+from actors.devices.base import DeviceError
 from actors.discovery import FoundPhone, identify
 from actors.engine import engine_spec_for
-from actors.phone import STOPPED, PhoneJob, draw_from, run_phone
+from actors.fleet_phones import Link, Ways, heard_at, open_phone, run_phone_child
+from actors.phone import STOPPED, PhoneJob, draw_from
 from actors.recorder import Recorder
 from actors.results.record import VERSION, Header
 from actors.results.summary import EpisodeSummary, summary_for
 from actors.scenario import AdbPhones, BotKind, Scenario, SimulatedPhones, episode_settings_for
 from actors.session import EpisodeSession, EpisodeSpec
 from actors.setup import AppKeeper
-from actors.simulated import NoFreePorts, PortPicker, SimulatedGroup, stand_in_server
-from actors.vendor import Vendor, VendorError
+from actors.simulated import NoFreePorts, PortPicker, SimulatedGroup
+from actors.vendor import Vendor
 from inference.errors import EngineError
 from inference.pool import EnginePool, open_pool
 from policies.baseline import RandomPolicy
@@ -49,35 +46,16 @@ from runtime.secret import redact
 from runtime.supervisor import Supervisor, open_supervisor
 from runtime.telemetry import emit
 
-ATTACH_SECONDS = 12.0  # adb itself gives a silent phone 10 s
 # nine failed starts of a phone that is away, each up to ATTACH_SECONDS, a greeting of 5 s and a pause, must fit in the
 # period: else it would be tried for ever, and its episodes would never end
 PHONE_INTENSITY = Intensity(max_restarts=8, period_seconds=240.0, cap_seconds=8.0, healthy_seconds=60.0)
 ADB_INTENSITY = Intensity(max_restarts=5, period_seconds=60.0, cap_seconds=2.0, healthy_seconds=30.0)
-REBOOT_AFTER_LOSSES = 3  # in the vendor's hands, once a run: what three reconnects did not heal
 PHONE_GRACE_SECONDS = 5.0  # a step, a swipe that lifts its finger, and the disconnect
 WATCH_SECONDS = 0.5
-MAX_FPS = 60.0  # of a video stream; no screen draws more for us
 
 
 class FleetError(Exception):
     """Nothing could be played: no adb, no phone, or no engine. The text says which and why."""
-
-
-@attrs.define(eq=False)
-class Link:
-    """The adb server of the moment: a restart puts a new one here."""
-
-    server: AdbServer | None = None
-    port: int | None = None
-    """The same after a restart."""
-
-    @property
-    def client(self) -> AdbClient:
-        """Raises `AdbServerLost` while there is none."""
-        if self.server is None:
-            raise AdbServerLost("our adb server is being restarted")
-        return self.server.client
 
 
 @attrs.define(eq=False)
@@ -186,31 +164,6 @@ class Fleet:
         self.recorder.end_episode(spec.episode, attrs.asdict(summary))
 
 
-async def run_phone_child(
-    job: PhoneJob, vendor: Vendor | None, context: ChildContext, /, *, task_status: trio.TaskStatus[Any]
-) -> None:
-    """The phone's actor, with the vendor behind it. Raises `DeviceLost`, after a reboot where that may help."""
-    try:
-        await run_phone(job, context, task_status=task_status)
-    except DeviceLost as error:
-        is_cured_by_it = not isinstance(error, AdbServerLost | DeviceUnauthorized | PhoneTaken)
-        if (
-            vendor is not None
-            and vendor.can_reboot
-            and job.lost >= REBOOT_AFTER_LOSSES
-            and not job.was_rebooted
-            and is_cured_by_it
-        ):
-            job.was_rebooted = True
-            job.state = "rebooting"
-            emit("actors.phone.rebooted", level="warning", phone=job.phone, address=job.address, times=job.lost)
-            try:
-                await vendor.reboot(job.address, job.phone)
-            except VendorError as error:
-                emit("actors.vendor.failed", level="warning", command="reboot", error=str(error))
-        raise
-
-
 @asynccontextmanager
 async def open_fleet(
     scenario: Scenario,
@@ -274,8 +227,9 @@ async def open_fleet(
                 connections=connections,
                 vendor=vendor,
             )
-            fleet.jobs = _jobs_for(fleet, assets, link, connections, secrets or Secrets())
-            connections.heard_at = partial(_heard_at, {job.address: job for job in fleet.jobs})
+            ways = Ways(scenario, link, connections, memory, folder, found)
+            fleet.jobs = _jobs_for(fleet, assets, ways, secrets or Secrets())
+            connections.heard_at = partial(heard_at, {job.address: job for job in fleet.jobs})
             yield fleet
     except SupervisorGaveUp as error:
         cause = f"; {error.__cause__}" if error.__cause__ is not None else ""
@@ -283,12 +237,6 @@ async def open_fleet(
     finally:
         if vendor is not None:
             await vendor.release_all()
-
-
-def _heard_at(jobs: Mapping[str, PhoneJob], address: str) -> float | None:
-    """When the phone last answered whoever plays on it."""
-    job = jobs.get(address)
-    return job.device.statistics().last_success_at if job is not None and job.device is not None else None
 
 
 async def _start_connections(supervisor: Supervisor, connections: PhoneConnections) -> None:
@@ -388,9 +336,7 @@ async def _start_engines(supervisor: Supervisor, scenario: Scenario, pool: Engin
         raise FleetError("no engine can be had; " + "; ".join(failures))
 
 
-def _jobs_for(
-    fleet: Fleet, assets: Mapping[str, AppAssets], link: Link, connections: PhoneConnections, secrets: Secrets
-) -> list[PhoneJob]:
+def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], ways: Ways, secrets: Secrets) -> list[PhoneJob]:
     scenario = fleet.scenario
     pools = AccountPools(secrets.accounts)
     jobs = []
@@ -428,7 +374,7 @@ def _jobs_for(
                 address=found.address,
                 app=app,
                 app_name=found.app,
-                open_device=partial(_open_device, fleet, link, connections, found, app_assets),
+                open_device=partial(open_phone, ways, found, app_assets),
                 sessions=sessions,
                 keeper=keeper,
                 on_end=fleet.take_end,
@@ -461,54 +407,6 @@ def _session_for(fleet: Fleet, spec: EpisodeSpec, assets: AppAssets, keeper: App
         draw=draw_from(spec.seed),
         restart_app=keeper.restart,
     )
-
-
-@asynccontextmanager
-async def _open_device(
-    fleet: Fleet, link: Link, connections: PhoneConnections, found: FoundPhone, assets: AppAssets
-) -> AsyncIterator[Device]:
-    scenario = fleet.scenario
-    deadlines = AdbDeadlines(attach=ATTACH_SECONDS, capture=scenario.capture.timeout_seconds)
-    # first of all, so that a server that is being restarted is waited for, and not counted against the phone
-    await connections.wait_ready(found.address, timeout_seconds=deadlines.attach)
-    try:
-        async with open_adb_device(
-            link.client,
-            found.address,
-            max_side=assets.profile.max_side,
-            deadlines=deadlines,
-            method=found.capture,
-            scrcpy=_scrcpy_for(found, scenario, assets, fleet.folder),
-            memory=fleet.memory,
-            driver=found.driver,
-            attached=connections.attach,
-        ) as device:
-            refuse_other_phone(fleet, found, device.info.phone)
-            yield device
-    except DeviceLost:
-        connections.doubt(found.address)
-        raise
-
-
-def refuse_other_phone(fleet: Fleet, found: FoundPhone, phone: PhoneId) -> None:
-    """Two actors on one phone would undo each other's work. Raises `PhoneTaken`."""
-    if phone == found.phone:
-        return
-    if any(other.phone == phone and other.address != found.address for other in fleet.found):
-        raise PhoneTaken(f"this is {phone}, which is driven through another address already", phone=found.address)
-    if found.error is None:
-        raise PhoneTaken(f"this was {found.phone}, and now {phone} is at this address", phone=found.address)
-
-
-def _scrcpy_for(found: FoundPhone, scenario: Scenario, assets: AppAssets, folder: Path) -> ScrcpyConfig | None:
-    """The server to run on that phone; as many frames a second as somebody will look at."""
-    if found.scrcpy_server is not None:
-        jar = assets.folder / found.scrcpy_server
-    elif found.is_simulated and found.capture in (CaptureMethod.SCRCPY, CaptureMethod.AUTO):
-        jar = stand_in_server(folder)
-    else:
-        return None
-    return ScrcpyConfig(jar=jar, max_fps=min(MAX_FPS, math.ceil(1 / scenario.capture.every_seconds)))
 
 
 def _root(error: BaseException) -> BaseException:

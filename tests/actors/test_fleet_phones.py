@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import trio
 
-from actors import fleet
+from actors import fleet, fleet_phones
 from actors.devices.adb.errors import DeviceNotFound, DeviceUnauthorized
 from actors.devices.adb.identity import IDENTITY_SECONDS
 from actors.devices.base import Device, DeviceLost
-from actors.fleet import run_phone_child
+from actors.fleet_phones import run_phone_child
 from actors.phone import PhoneJob
 from actors.vendor import Vendor
 from actors.vendor_config import VendorConfig
@@ -27,7 +27,7 @@ def test_a_phone_that_stays_away_is_given_up_and_not_tried_for_ever() -> None:
     intensity, now = fleet.PHONE_INTENSITY, 0.0
     history: list[Failure] = []
     for _ in range(intensity.max_restarts + 1):
-        now += fleet.ATTACH_SECONDS + IDENTITY_SECONDS
+        now += fleet_phones.ATTACH_SECONDS + IDENTITY_SECONDS
         history.append(Failure(now, 0.0))
         decision = decide(history, now, intensity, 0.999)
         if isinstance(decision, GiveUp):
@@ -57,7 +57,7 @@ async def test_the_vendor_reboots_a_phone_once_where_that_may_help(
     write = "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + '\\n')"
     vendor = Vendor(VendorConfig(reboot=(sys.executable, "-c", write, str(log), "{address}")))
     job = job_that_fails(error)
-    for _ in range(fleet.REBOOT_AFTER_LOSSES + 2):
+    for _ in range(fleet_phones.REBOOT_AFTER_LOSSES + 2):
         with pytest.raises(DeviceLost):
             await run_phone_child(job, vendor, ChildContext("phone", 0), task_status=trio.TASK_STATUS_IGNORED)
 

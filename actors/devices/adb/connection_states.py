@@ -198,6 +198,8 @@ class ConnectionStates:
         connecting = sum(phone.busy in (Step.CONNECT, Step.HEAL) for phone in self._phones.values())
         for phone in sorted(self._phones.values(), key=lambda phone: phone.since):
             step = _step_for(phone, now)
+            if step is None:
+                continue
             if step is Step.PROBE and probing < PROBES_AT_ONCE:
                 probing += 1
             elif step in (Step.CONNECT, Step.HEAL) and connecting < self.at_once and now >= self._door_opens_at:

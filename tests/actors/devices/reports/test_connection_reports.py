@@ -30,7 +30,7 @@ from actors.devices.adb.server import AdbServer, AdbServerConfig, open_adb_serve
 from actors.devices.adb.shell import run_shell
 from actors.devices.base import DeviceLost, DeviceTimeout
 from actors.discovery import FoundPhone, identify
-from actors.fleet import Fleet, refuse_other_phone
+from actors.fleet_phones import refuse_other_phone
 from actors.rehearsal.phone.faults import Duplicate, Trickle
 from runtime.child import ChildContext, ChildSpec
 from runtime.ids import PhoneId
@@ -359,18 +359,12 @@ async def test_33_one_phone_at_two_addresses_is_driven_once(adb_binary: Path, tm
 
         # one that could not be asked at first says who it is later
         late = FoundPhone(PhoneId("127-0-0-1"), second, "probe", error="it was off")
-        fleet = _fleet_of([attrs.evolve(found, aliases=()), late])
+        both = [attrs.evolve(found, aliases=()), late]
         with pytest.raises(PhoneTaken, match="driven through another address already"):
-            refuse_other_phone(fleet, late, PhoneId("SAME"))
+            refuse_other_phone(both, late, PhoneId("SAME"))
         with pytest.raises(PhoneTaken, match="this was SAME, and now OTHER is at this address"):
-            refuse_other_phone(fleet, found, PhoneId("OTHER"))
-        refuse_other_phone(fleet, found, PhoneId("SAME"))
-
-
-def _fleet_of(found: list[FoundPhone]) -> Fleet:
-    fleet = object.__new__(Fleet)
-    fleet.found = found
-    return fleet
+            refuse_other_phone(both, found, PhoneId("OTHER"))
+        refuse_other_phone(both, found, PhoneId("SAME"))
 
 
 @any_adb
