@@ -2,7 +2,9 @@
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import structlog
@@ -21,6 +23,7 @@ pytestmark = sglang_marks
 
 START_SECONDS = 500.0
 ANSWER_SECONDS = 120.0
+MARK = "CORRAL_TEST_ENGINE"
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,7 @@ def config_for(environment: EngineEnvironment) -> EngineConfig:
         profile="sglang-cpu",
         model_path=str(environment.model),
         executable=("nice", "-n", str(NICENESS), str(environment.python), "-m", "sglang.launch_server"),
-        environment=environment.variables,
+        environment={**environment.variables, MARK: uuid4().hex},
         args=(
             *("--max-total-tokens", "16384", "--sleep-on-idle"),
             *("--mm-process-config", '{"image":{"size":{"shortest_edge":4096,"longest_edge":1048576}}}'),
@@ -63,23 +66,22 @@ async def ask(pool: EnginePool, one: Prompt) -> Completion:
     return await pool(one, deadline=trio.current_time() + ANSWER_SECONDS)
 
 
-def processes_of(environment: EngineEnvironment) -> set[int]:
-    """Every process that runs with this environment's Python."""
+def processes_of(config: EngineConfig) -> set[int]:
+    """Every process that was started for this engine, whoever its parent is by now: they inherit its environment."""
+    assert config.launch is not None
+    mark = f"{MARK}={config.launch.environment[MARK]}".encode()
     found = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    found.add(int(entry.name))
             except OSError:
                 continue
-            if b"--served-model-name" in words and b"sglang.launch_server" in words and parent:
-                found.add(int(entry.name))
     return found
 
 
 async def test_started_proved_killed_and_started_again(environment: EngineEnvironment, tmp_path: Path) -> None:
-    others = processes_of(environment)  # the server that other tests share
     config = config_for(environment)
     with structlog.testing.capture_logs() as logs:
         async with open_pool() as pool, open_supervisor("engines", draw=lambda: 0.0) as supervisor:
@@ -100,10 +102,11 @@ async def test_started_proved_killed_and_started_again(environment: EngineEnviro
                     while not pool.statistics().engines[0].in_flight:
                         await trio.sleep(0.05)
                 await trio.sleep(1.0)
-                mine = processes_of(environment) - others
-                assert mine
+                mine = processes_of(config)
+                assert len(mine) >= 3, "a tokenizer, a scheduler and a detokenizer"
                 for pid in mine:
-                    os.kill(pid, signal.SIGKILL)
+                    with suppress(ProcessLookupError):  # it went with its parent
+                        os.kill(pid, signal.SIGKILL)
             with trio.fail_after(START_SECONDS):
                 while pool.statistics().engines:  # until it is known that it has gone
                     await trio.sleep(0.05)
@@ -113,7 +116,7 @@ async def test_started_proved_killed_and_started_again(environment: EngineEnviro
             after = await ask(pool, prompt(4))
             pool.release("episode-1")
         with trio.fail_after(60):
-            while processes_of(environment) - others:
+            while processes_of(config):
                 await trio.sleep(0.2)
 
     assert len(first.text) == 4
