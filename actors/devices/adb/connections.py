@@ -18,7 +18,7 @@ from runtime.telemetry import counter, emit
 PROBE_COMMAND = "getprop ro.serialno"
 PROBE_SECONDS = 3.0  # a healthy phone takes 5 ms, one on a loaded machine a second
 REVIEW_SECONDS = 0.2  # how often adb is asked while a phone is not ready; most changes wake us at once
-SLOW_REVIEW_SECONDS = 1.0  # the same when nothing has changed for a while: a phone may wait for its owner for hours
+SLOW_REVIEW_SECONDS = 1.0  # the same when all are ready, or nothing has changed for a while
 QUICK_REVIEWS = 50
 SERVER_PAUSE_SECONDS = 0.1  # between looks whether the server is back
 _RESTARTS = counter("actors_adb_restarts_total", "Times that our adb server was gone, and every phone with it.")
@@ -166,8 +166,8 @@ class PhoneConnections:
                     nursery.start_soon(self._do, client, address, step, lose)
                 with trio.move_on_at(min(self.states.next_at(now), now + self._review_seconds)) as review:
                     await changed.wait()
-                if review.cancelled_caught and not self.states.is_settled:
-                    # adb 29 tells its trackers nothing when a phone becomes unauthorized: it must be asked
+                if review.cancelled_caught:
+                    # adb 29 tells its trackers nothing when a phone becomes unauthorized or offline: it must be asked
                     try:
                         self._observe(await client.devices())
                     except DeviceError as error:
@@ -176,7 +176,8 @@ class PhoneConnections:
 
     @property
     def _review_seconds(self) -> float:
-        return REVIEW_SECONDS if self._quiet < QUICK_REVIEWS else SLOW_REVIEW_SECONDS
+        is_slow = self.states.is_settled or self._quiet >= QUICK_REVIEWS
+        return SLOW_REVIEW_SECONDS if is_slow else REVIEW_SECONDS
 
     async def _watch(self, lists: AsyncIterator[tuple[DeviceEntry, ...]], lose: Callable[[DeviceError], None]) -> None:
         try:
