@@ -150,12 +150,21 @@ async def _play_all(job: PhoneJob, device: Device, context: ChildContext) -> Non
                     nursery.cancel_scope.cancel()
             if isinstance(end, DeviceLost):
                 raise end
+            end = _explained(session, end)
             try:
                 await job.keeper.tear_down(device, flow=is_ready and not context.draining.is_set())
             finally:
                 # the outcome stands, also where the phone is lost while the app is put away
                 job.finish(session, end)
             emit("actors.episode.ended", outcome=end.outcome.value, reason=end.reason, score=session.policy.score)
+
+
+def _explained(session: EpisodeSession, end: EpisodeEnd) -> EpisodeEnd:
+    """An episode that failed on a black screen says what the phone told about that."""
+    cause = session.statistics.black_cause
+    if cause is None or end.outcome is not Outcome.FAILED:
+        return end
+    return attrs.evolve(end, reason=f"{end.reason}; it was black for a while: {cause}")
 
 
 async def _preparing(job: PhoneJob, device: Device, context: ChildContext) -> EpisodeEnd | DeviceLost | None:

@@ -38,6 +38,9 @@ class Played:
         score = None
         paused = None
 
+    class statistics:  # noqa: N801
+        black_cause: str | None = None
+
     async def play(self, device: Device) -> EpisodeEnd:
         await trio.sleep(1)
         end = self.ends.pop(0)
@@ -155,3 +158,14 @@ async def test_a_drain_ends_a_setup_that_waits(autojump_clock: Any) -> None:
 
     assert ends == [EpisodeEnd(Outcome.CANCELLED, "the run was stopped")]
     assert free(kept) == 1
+
+
+async def test_an_episode_that_failed_on_a_black_screen_says_why(
+    autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Played.statistics, "black_cause", "it is protected")
+    lost = EpisodeEnd(Outcome.FAILED, "no score")
+    job, ends = job_for(PretendPhone(), keeper(), Played([lost]), Played([WON]))
+    await run_phone(job, ChildContext("phone", 0))
+
+    assert [end.reason for end in ends] == ["no score; it was black for a while: it is protected", "won"]
