@@ -12,7 +12,7 @@ import numpy as np
 from actors.configuration import Problem, ScenarioError, line_of, read_toml, structured
 from actors.profiles.checks import profile_problems
 from actors.rulefile import RuleFile, parse_rule_file
-from actors.scenario import AdbPhones, ProbeReading, Scenario
+from actors.scenario import AdbPhones, ProbeReading, ReplayPhones, Scenario
 from actors.setup_assets import apks_for, missing_setup_files, unknown_setup_probes
 from actors.slow_probes import SlowReader, slow_readers_for
 from inference.profile import ModelProfile
@@ -74,6 +74,8 @@ def load_assets(scenario: Scenario, folder: Path) -> Mapping[str, AppAssets]:
         server = group.scrcpy_server if isinstance(group, AdbPhones) else None
         if server is not None and not (folder / server).is_file():
             problems.append(Problem(f"there is no file {folder / server}", f"$.phones[{index}].scrcpy_server"))
+        if isinstance(group, ReplayPhones) and not (folder / group.source).exists():
+            problems.append(Problem(f"there is nothing at {folder / group.source}", f"$.phones[{index}].source"))
     if problems:
         raise ScenarioError(list(dict.fromkeys(problems)))  # apps may share a profile
     return assets

@@ -12,7 +12,7 @@ from actors.devices.adb.errors import DeviceNotFound, DeviceOffline, DeviceUnaut
 from actors.devices.adb.identity import read_identity
 from actors.devices.adb.shell import SHELL_V2
 from actors.devices.base import CaptureMethod, DeviceError, DeviceLost, DeviceTimeout, Driver
-from actors.scenario import BotKind
+from actors.scenario import BotKind, ReplayPhones
 from runtime.ids import PhoneId, slug_for
 from runtime.telemetry import emit
 
@@ -40,6 +40,10 @@ class FoundPhone:
     capture: CaptureMethod = CaptureMethod.RAW
     driver: Driver = Driver.NATIVE
     scrcpy_server: Path | None = None
+    replay: ReplayPhones | None = None
+    """Of recorded pictures: there is no phone to ask."""
+    pictures: tuple[Path, ...] = ()
+    """Those."""
 
     @property
     def is_simulated(self) -> bool:

@@ -23,6 +23,7 @@ from actors.engine import engine_spec_for
 from actors.fleet_phones import Link, Ways, heard_at, open_phone, run_phone_child
 from actors.phone import STOPPED, PhoneJob, draw_from
 from actors.recorder import Recorder
+from actors.replayed import app_for_replay, open_replayed, replay_phones, restart_nothing
 from actors.results.record import VERSION, Header
 from actors.results.summary import EpisodeSummary, summary_for
 from actors.scenario import AdbPhones, BotKind, Scenario, SimulatedPhones, episode_settings_for
@@ -200,9 +201,11 @@ async def open_fleet(
                 if isinstance(group, AdbPhones)
                 for address in group.addresses
             ]
-            await _start_adb(supervisor, link, usb=any(not is_network_address(phone.address) for phone in named))
+            replays = _replays_of(scenario, assets)
             connections = PhoneConnections(lambda: link.client)
-            await _start_connections(supervisor, connections)
+            if len(replays) < len(scenario.phones):
+                await _start_adb(supervisor, link, usb=any(not is_network_address(phone.address) for phone in named))
+                await _start_connections(supervisor, connections)
             groups = _groups_for(scenario)
             await _start_simulated(supervisor, groups, logs)
             await _start_engines(supervisor, scenario, pool, logs)
@@ -210,6 +213,7 @@ async def open_fleet(
             if vendor is not None:
                 await vendor.acquire_all([(phone.address, phone.phone) for phone in named])
             found = await identify(lambda: link.client, [*simulated, *named], attached=connections.attach)
+            found += replays
             for alias in (alias for phone in found for alias in phone.aliases):
                 connections.forget(alias)
             if all(phone.error is not None for phone in found):
@@ -246,6 +250,13 @@ async def _start_connections(supervisor: Supervisor, connections: PhoneConnectio
     await supervisor.start_child(
         ChildSpec(name="phone-connections", run=run, intensity=ADB_INTENSITY, shutdown_grace_seconds=0.0)
     )
+
+
+def _replays_of(scenario: Scenario, assets: Mapping[str, AppAssets]) -> list[FoundPhone]:
+    try:
+        return replay_phones(scenario, next(iter(assets.values())).folder)
+    except DeviceError as error:
+        raise FleetError(f"there is nothing to replay; {error}") from error
 
 
 async def _start_adb(supervisor: Supervisor, link: Link, *, usb: bool) -> None:
@@ -342,6 +353,8 @@ def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], ways: Ways, secrets
     jobs = []
     for index, found in enumerate(fleet.found):
         app, app_assets = scenario.apps[found.app], assets[found.app]
+        if found.replay is not None:
+            app = app_for_replay(app)
         settings = episode_settings_for(scenario, app, app_assets.profile, app_assets.rules.rules)
         planner = scenario.planner_of(app)
         keeper = AppKeeper(
@@ -367,14 +380,16 @@ def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], ways: Ways, secrets
                 plan_timeout_seconds=planner.timeout_seconds,
                 bot=found.bot,
             )
-            sessions.append(_session_for(fleet, spec, app_assets, keeper))
+            sessions.append(_session_for(fleet, spec, app_assets, keeper, is_replay=found.replay is not None))
         jobs.append(
             PhoneJob(
                 phone=found.phone,
                 address=found.address,
                 app=app,
                 app_name=found.app,
-                open_device=partial(open_phone, ways, found, app_assets),
+                open_device=partial(open_replayed, found, max_side=app_assets.profile.max_side)
+                if found.replay is not None
+                else partial(open_phone, ways, found, app_assets),
                 sessions=sessions,
                 keeper=keeper,
                 on_end=fleet.take_end,
@@ -383,7 +398,9 @@ def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], ways: Ways, secrets
     return jobs
 
 
-def _session_for(fleet: Fleet, spec: EpisodeSpec, assets: AppAssets, keeper: AppKeeper) -> EpisodeSession:
+def _session_for(
+    fleet: Fleet, spec: EpisodeSpec, assets: AppAssets, keeper: AppKeeper, *, is_replay: bool
+) -> EpisodeSession:
     is_random = spec.bot is BotKind.RANDOM
     policy = RandomPolicy(spec.settings, spec.episode) if is_random else EpisodePolicy(spec.settings, spec.episode)
     header = Header(
@@ -405,7 +422,8 @@ def _session_for(fleet: Fleet, spec: EpisodeSpec, assets: AppAssets, keeper: App
         complete=None if is_random or not spec.settings.planner else fleet.pool,
         sink=fleet.recorder,
         draw=draw_from(spec.seed),
-        restart_app=keeper.restart,
+        restart_app=restart_nothing if is_replay else keeper.restart,
+        follow_log=not is_replay,
     )
 
 

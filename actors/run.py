@@ -26,6 +26,7 @@ from actors.results.report import Report, write_report
 from actors.results.summary import EpisodeSummary
 from actors.scenario import Scenario
 from actors.vendor import Vendor
+from runtime.collector import keep_tidy
 from runtime.nursery import open_bare_nursery
 from runtime.signals import open_signal_drain
 from runtime.telemetry import bind, emit
@@ -174,6 +175,7 @@ async def _play(
                     fleets.append(fleet)
                     async with open_control(folder, partial(answer_for, fleet)), trio.open_nursery() as nursery:
                         nursery.start_soon(view, fleet)
+                        nursery.start_soon(keep_tidy)
                         await fleet.play()
                         nursery.cancel_scope.cancel()
         except FleetError as error:

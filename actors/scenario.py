@@ -186,8 +186,27 @@ class AdbPhones:
         return len(self.addresses)
 
 
-PhoneGroup = SimulatedPhones | AdbPhones
-register_tagged_union(PhoneGroup, {"simulated": SimulatedPhones, "adb": AdbPhones})
+@attrs.frozen
+class ReplayPhones:
+    """`kind = "replay"`: recorded pictures as one phone. What is done changes nothing of what comes next."""
+
+    app: str
+    source: str = attrs.field(metadata={"nonempty": True})
+    """A folder of pictures, one picture, a run folder or an episode's, beside the scenario or absolute."""
+    bot: BotKind = BotKind.PLANNED
+    every_seconds: float = attrs.field(default=0.2, metadata={"min": 0.001, "max": 3600})
+    """Between two pictures."""
+    loops: bool = False
+    """Begin again after the last, which else stays."""
+
+    @property
+    def phone_count(self) -> int:
+        """One."""
+        return 1
+
+
+PhoneGroup = SimulatedPhones | AdbPhones | ReplayPhones
+register_tagged_union(PhoneGroup, {"simulated": SimulatedPhones, "adb": AdbPhones, "replay": ReplayPhones})
 
 
 @attrs.frozen
@@ -403,7 +422,19 @@ def warnings_for(scenario: Scenario) -> list[tuple[str, str]]:
                 f"wait for a free account, up to {waits:g} s each"
             )
             found.append((message, "$.accounts"))
-    return found + shared_cards(scenario.engines)
+    return found + shared_cards(scenario.engines) + _replay_warnings(scenario)
+
+
+def _replay_warnings(scenario: Scenario) -> list[tuple[str, str]]:
+    found = []
+    for index, group in enumerate(scenario.phones):
+        if isinstance(group, ReplayPhones):
+            app = scenario.apps[group.app]
+            read = {key: getattr(app, key) for key in ("score", "goal_reached")}
+            lost = [key for key, reading in read.items() if isinstance(reading, LogcatReading | CommandReading)]
+            message = "is read from the phone, which recorded pictures do not have: there is none on them"
+            found += [(f"'{key}' of app {group.app!r} {message}", f"$.phones[{index}]") for key in lost]
+    return found
 
 
 def _reading_problems(reading: Reading | None, at: str, *, needs_group: bool, app: AppConfig) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ import trio
 
 from actors.assets import load_assets
 from actors.bench.phones import PhonesUnavailable
-from actors.bench.processes import resident_bytes
+from actors.bench.processes import resident_bytes, waited_seconds
 from actors.bench.result import BenchResult, Tell, tell_nobody
 from actors.bench.storm_plan import StormPlan, plan_storm
 from actors.fleet import Fleet, FleetError
@@ -37,6 +37,7 @@ from actors.scenario import (
     SimulatedPhones,
 )
 from policies.step import Limits
+from runtime.collector import trim_heap
 from runtime.lifecycle import State
 from runtime.telemetry import configure
 
@@ -81,17 +82,21 @@ class Samples:
     memory: list[int] = attrs.field(factory=list)
     quarantined: int = 0
     adb_restarts: int = 0
+    waited_share: float = 0.0
+    """Of the time: our main thread was ready to run, and other processes had the cores."""
 
     async def watch(self, fleet: Fleet, *, tell: Tell = tell_nobody, seconds: float = 1.0) -> None:
         """Sample until cancelled."""
-        began_at = trio.current_time()
+        began_at, waited = trio.current_time(), waited_seconds(_OWN)
         while True:
             self.descriptors.append(open_descriptors())
             self.memory.append(resident_bytes_of_ours())
             children = fleet.supervisor.statistics().children
             self.quarantined = sum(child.state is State.QUARANTINED for child in children)
             self.adb_restarts = sum(child.restarts for child in children if child.name == "adb-server")
-            tell("storm", min(1.0, (trio.current_time() - began_at) / seconds))
+            elapsed = trio.current_time() - began_at
+            self.waited_share = (waited_seconds(_OWN) - waited) / elapsed if elapsed else 0.0
+            tell("storm", min(1.0, elapsed / seconds))
             await trio.sleep(SAMPLE_SECONDS)
 
 
@@ -170,24 +175,30 @@ def bench_storm(
             if warm_up_seconds:
                 warm_up = storm_scenario(min(phones, 8), warm_up_seconds, calm, seed=seed)
                 trio.run(partial(play_storm, warm_up, folder, Samples(), seconds=warm_up_seconds, tell=tell_nobody))
-            gc.collect()
-            before = (open_descriptors(), resident_bytes_of_ours())
+            before = _held_now()
             configure(json=True, level="info", stream=journal)
             scenario = storm_scenario(phones, seconds, plan, seed=seed)
             result = trio.run(partial(play_storm, scenario, folder, samples, seconds=seconds, tell=tell))
         finally:
             configure(json=True, level="error")
-        gc.collect()
-        after = (open_descriptors(), resident_bytes_of_ours())
+        after = _held_now()
     summary = _numbers(scenario, plan, result, journal, samples, before, after)
     notes = (
-        f"pace: steps of the phones without a fault beside one each {PERIOD_SECONDS:g} s",
+        f"pace: steps of the phones without a fault beside one each {PERIOD_SECONDS:g} s; the share of the time that "
+        "our main thread waited for the cores tells how busy others kept them",
         "descriptors and memory of our process, after a calm run and after the storm, with everything closed; and the "
         "most while the storm went on",
         "an episode of a phone that its faults keep away for long ends as quarantined, with the reason",
     )
     command = f"corral bench storm --phones {phones} --seconds {seconds:g} --seed {seed}"
     return BenchResult("storm", command, summary, [_row(one) for one in result.summaries], notes)
+
+
+def _held_now() -> tuple[int, int]:
+    """Descriptors, and memory without what the C library keeps for later."""
+    gc.collect()
+    trim_heap()
+    return open_descriptors(), resident_bytes_of_ours()
 
 
 def pace_of(summaries: list[EpisodeSummary], every_seconds: float) -> float | None:
@@ -239,6 +250,7 @@ def _numbers(
         "adb_server_restarts": samples.adb_restarts,
         "pace_of_spared": None if pace is None else round(pace, 4),
         "pace_of_slowest_spared": round(min(paces), 4) if paces else None,
+        "waited_for_the_cores_share": round(samples.waited_share, 3),
         "descriptors_before": before[0],
         "descriptors_after": after[0],
         "descriptors_most": max(samples.descriptors, default=0),

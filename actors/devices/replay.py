@@ -149,8 +149,9 @@ def _decoded(path: Path, max_side: int | None) -> tuple[Pixels, Geometry, int]:
 
 @asynccontextmanager
 async def open_replay(
-    source: Path,
+    source: Path | Sequence[Path],
     *,
+    phone: PhoneId | None = None,
     every_seconds: float = 0.2,
     loops: bool = False,
     max_side: int | None = None,
@@ -159,7 +160,8 @@ async def open_replay(
     """The pictures of a folder, by name, or a single one.
 
     Args:
-        source: the folder or file.
+        source: the folder or file, or the pictures in their order.
+        phone: who the phone is; None: called after the source.
         every_seconds: between two pictures.
         loops: begin again after the last.
         max_side: reduce them so that the longer side is at most this many pixels.
@@ -170,8 +172,13 @@ async def open_replay(
     """
     if every_seconds <= 0:
         raise ValueError(f"every_seconds must be above 0: {every_seconds}")
-    pictures = await trio.to_thread.run_sync(_pictures_in, source)
-    info = DeviceInfo(PhoneId(f"replay-{source.name}"), str(source), "replay", "")
+    if isinstance(source, Path):
+        pictures, shown = await trio.to_thread.run_sync(_pictures_in, source), source
+    else:
+        pictures, shown = list(source), source[0] if source else Path("nothing")
+    if not pictures:
+        raise NothingToReplay("there are no pictures")
+    info = DeviceInfo(phone or PhoneId(f"replay-{shown.name}"), str(shown), "replay", "")
     yield ReplayDevice(pictures, info, every_seconds, loops, max_side, clock)
 
 
