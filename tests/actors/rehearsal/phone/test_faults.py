@@ -1,6 +1,7 @@
 """Fault plans: read exactly, written back, and due once each."""
 
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -135,3 +136,9 @@ def test_a_scenario_with_a_wrong_fault_is_refused_with_its_place() -> None:
 
     with pytest.raises(ScenarioError, match=r"there is no phone 1: they are 0 to 0 @ \$\.phones\[1\]\.faults\[0\]"):
         parse_scenario(text.encode(), "s.toml")
+
+
+def test_every_kind_is_in_the_documentation() -> None:
+    text = (Path(__file__).resolve().parents[4] / "docs" / "connections.md").read_text("utf-8")
+
+    assert [kind for kind in KINDS if f"`{kind}`" not in text] == []
