@@ -15,6 +15,7 @@ from actors.accounts import AccountPools, Secrets
 from actors.assets import AppAssets
 from actors.devices.adb.connection_states import is_network_address
 from actors.devices.adb.connections import ConnectionHealth, PhoneConnections
+from actors.devices.adb.errors import AdbServerLost
 from actors.devices.adb.method_memory import MethodMemory, memory_path
 from actors.devices.adb.server import AdbServerConfig, find_adb, run_adb_server
 from actors.devices.base import DeviceError
@@ -25,6 +26,7 @@ from actors.phone import STOPPED, PhoneJob, draw_from
 from actors.recorder import Recorder
 from actors.replayed import app_for_replay, open_replayed, replay_phones, restart_nothing
 from actors.results.record import VERSION, Header
+from actors.results.report import ADB_LOST_EVENT
 from actors.results.summary import EpisodeSummary, summary_for
 from actors.scenario import AdbPhones, BotKind, Scenario, SimulatedPhones, episode_settings_for
 from actors.session import EpisodeSession, EpisodeSpec
@@ -204,7 +206,8 @@ async def open_fleet(
             replays = _replays_of(scenario, assets)
             connections = PhoneConnections(lambda: link.client)
             if len(replays) < len(scenario.phones):
-                await _start_adb(supervisor, link, usb=any(not is_network_address(phone.address) for phone in named))
+                usb = any(not is_network_address(phone.address) for phone in named)
+                await _start_adb(supervisor, link, recorder, usb=usb)
                 await _start_connections(supervisor, connections)
             groups = _groups_for(scenario)
             await _start_simulated(supervisor, groups, logs)
@@ -259,13 +262,16 @@ def _replays_of(scenario: Scenario, assets: Mapping[str, AppAssets]) -> list[Fou
         raise FleetError(f"there is nothing to replay; {error}") from error
 
 
-async def _start_adb(supervisor: Supervisor, link: Link, *, usb: bool) -> None:
+async def _start_adb(supervisor: Supervisor, link: Link, recorder: Recorder, *, usb: bool) -> None:
     async def run(_: ChildContext, /, *, task_status: trio.TaskStatus[Any]) -> None:
         try:
             async with open_bare_nursery() as nursery:
                 server = await nursery.start(partial(run_adb_server, AdbServerConfig(port=link.port, usb=usb)))
                 link.server, link.port = server, server.port
                 task_status.started()
+        except AdbServerLost as error:
+            recorder.event(ADB_LOST_EVENT, error=str(error))
+            raise
         finally:
             link.server = None
             emit("actors.adb.ended")

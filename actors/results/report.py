@@ -28,6 +28,7 @@ FILM_BUDGET = 480
 FILM_MAX_SIDE, FILM_QUALITY = 360, 60
 LEDGER_ROWS = 30
 EVENT_ROWS = 40
+ADB_LOST_EVENT = "actors.adb.lost"
 STAGES = ("capture", "queue", "prefill", "decode", "dispatch", "effect")
 _TOLD = {
     "policies.reflex.fired",
@@ -59,12 +60,22 @@ def write_report(folder: Path) -> Report:
     run = read_run(folder)
     episodes = read_episodes(folder)
     report = Report(folder / "report.html", folder / "junit.xml", folder / "summary.json")
-    summary = {"run": run, "rehearsal": rehearsal_models(episodes), "episodes": episodes, "totals": totals_of(episodes)}
+    summary = {
+        "run": run,
+        "rehearsal": rehearsal_models(episodes),
+        "episodes": episodes,
+        "totals": {**totals_of(episodes), "adb_server_losses": adb_server_losses(folder)},
+    }
     # "replace": JSON can hold half of a surrogate pair, UTF-8 cannot
     write_whole(report.summary, json.dumps(summary, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
     write_whole(report.junit, junit_for(run, episodes))
     write_whole(report.html, render(folder, run, episodes).encode("utf-8", "replace"))
     return report
+
+
+def adb_server_losses(folder: Path) -> int:
+    """Times that our adb server ended by itself; the run started it again and connected its phones anew."""
+    return sum(event.get("event") == ADB_LOST_EVENT for event in read_lines(folder / "events.jsonl"))
 
 
 def rehearsal_models(episodes: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -85,6 +96,11 @@ def render(folder: Path, run: dict[str, Any], episodes: Sequence[dict[str, Any]]
     lost = [e["phone"] for e in episodes if not e["replayable"]]
     if lost:
         warnings.append(f"The record lost steps of {', '.join(lost)}: those episodes cannot be replayed.")
+    if losses := adb_server_losses(folder):
+        times = "once" if losses == 1 else f"{losses} times"
+        warnings.append(
+            f"Our adb server ended by itself {times}, was started again, and its phones were connected anew."
+        )
     return environment.get_template("report.html.j2").render(
         run=run,
         started=datetime.fromtimestamp(run["started_at"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),

@@ -110,6 +110,8 @@ async def test_our_adb_server_killed_is_one_event_and_all_phones_come_back(tmp_p
         assert row["phone_lost"] >= 1
         assert row["steps"] > 40, "it played on"
         assert row["outcome"] == "succeeded"
+        assert row["replayable"], "no step was lost"
+    assert summary["totals"]["adb_server_losses"] == 1
 
 
 async def test_an_engine_killed_in_mid_request_is_restarted_and_plans_go_on(tmp_path: Path) -> None:

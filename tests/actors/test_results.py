@@ -125,6 +125,21 @@ def test_the_page_is_self_contained_and_words_from_outside_do_nothing(tmp_path: 
     ET.parse(report.junit)
 
 
+@pytest.mark.parametrize(
+    ("losses", "told"), [(0, None), (1, "ended by itself once, was started again"), (2, "ended by itself 2 times")]
+)
+def test_an_adb_server_that_ended_is_told_with_how_often(tmp_path: Path, losses: int, told: str | None) -> None:
+    folder = run_folder(tmp_path)
+    lines = [{"at": 1.0, "event": "actors.adb.lost", "error": "failed to unregister fd"}] * losses
+    (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    report = write_report(folder)
+
+    page = report.html.read_text("utf-8")
+    assert json.loads(report.summary.read_text("utf-8"))["totals"]["adb_server_losses"] == losses
+    assert (told in page) if told else ("Our adb server" not in page)
+
+
 def test_an_interrupted_episode_gets_its_numbers_from_its_record(tmp_path: Path) -> None:
     folder = run_folder(tmp_path, ended=False)
     steps = folder / "episodes" / "run-P-0" / "steps.jsonl"
