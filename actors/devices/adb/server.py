@@ -16,16 +16,20 @@ import attrs
 import trio
 
 from actors.devices.adb.client import HOST, AdbClient
-from actors.devices.adb.errors import AdbServerLost, AdbServerUnavailable
+from actors.devices.adb.errors import AdbServerLost, AdbServerUnavailable, AdbServerUnresponsive
 from actors.devices.adb.keys import announce, find_keys
 from actors.devices.base import DeviceError
 from runtime.lifeline import leader_command
+from runtime.nursery import open_bare_nursery
 
 FIRST_PORT, LAST_PORT = 25037, 25337  # below 32768, where Linux takes ports for outgoing connections
 FOREIGN = "somebody else has the port"
 START_SECONDS = 15.0  # adb 36 makes a key at its first start, which takes seconds on a loaded machine
 POLL_SECONDS = 0.05
 ASK_SECONDS = 1.0
+ALIVE_EVERY_SECONDS = 10.0
+ALIVE_SECONDS = 5.0  # it answers from memory; a loaded machine needs a second
+ALIVE_TRIES = 3  # in a row: half a minute of silence
 GRACE_SECONDS = 2.0
 LOG_TAIL_BYTES = 2000
 _LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
@@ -129,12 +133,32 @@ async def run_adb_server(
     Raises:
         AdbServerUnavailable: it did not come up.
         AdbServerLost: it ended by itself. All TCP phones must then be connected again.
+        AdbServerUnresponsive: it ran on and answered nothing.
     """
     async with open_adb_server(config) as server:
         task_status.started(server)
-        code = await server.wait_exited()
-        said = _tail(server.log)
-        raise AdbServerLost(f"our adb server on port {server.port} ended with {code}{': ' + said if said else ''}")
+        async with open_bare_nursery() as nursery:
+            nursery.start_soon(_watch_answers, server)
+            code = await server.wait_exited()
+            said = _tail(server.log)
+            raise AdbServerLost(f"our adb server on port {server.port} ended with {code}{': ' + said if said else ''}")
+
+
+async def _watch_answers(server: AdbServer) -> None:
+    """A server that hangs looks alive to whoever waits for its end. Raises `AdbServerUnresponsive`."""
+    silent = 0
+    while True:
+        await trio.sleep(ALIVE_EVERY_SECONDS)
+        try:
+            await server.client.version(timeout_seconds=ALIVE_SECONDS)
+        except AdbServerUnresponsive:
+            silent += 1
+            if silent >= ALIVE_TRIES:
+                raise
+        except DeviceError:
+            silent = 0  # it hung up: if it has ended, its exit says so
+        else:
+            silent = 0
 
 
 async def _start(config: AdbServerConfig, binary: Path, log: IO[bytes]) -> AdbServer:

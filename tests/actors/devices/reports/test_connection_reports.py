@@ -26,7 +26,7 @@ from actors.devices.adb.errors import (
     DeviceUnauthorized,
     PhoneTaken,
 )
-from actors.devices.adb.server import AdbServer, AdbServerConfig, open_adb_server
+from actors.devices.adb.server import AdbServer, AdbServerConfig, open_adb_server, run_adb_server
 from actors.devices.adb.shell import run_shell
 from actors.devices.base import DeviceLost, DeviceTimeout
 from actors.discovery import FoundPhone, identify
@@ -34,6 +34,7 @@ from actors.fleet_phones import refuse_other_phone
 from actors.rehearsal.phone.faults import Duplicate, Trickle
 from runtime.child import ChildContext, ChildSpec
 from runtime.ids import PhoneId
+from runtime.nursery import open_bare_nursery
 from runtime.restart import Intensity
 from runtime.supervisor import open_supervisor
 from tests.kit.adb import any_adb, genuine_adb, open_descriptors
@@ -187,6 +188,25 @@ async def test_05_a_server_that_takes_connections_and_says_nothing() -> None:
             with pytest.raises(AdbServerUnresponsive):
                 await attach(client, PHONE, timeout_seconds=SECONDS)
         nursery.cancel_scope.cancel()
+
+
+@any_adb
+async def test_05_our_own_server_that_hangs_is_given_up_for_another(
+    adb_binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same of a server of ours, which a supervisor then starts anew."""
+    monkeypatch.setattr("actors.devices.adb.server.ALIVE_EVERY_SECONDS", 0.1)
+    monkeypatch.setattr("actors.devices.adb.server.ALIVE_SECONDS", 0.5)
+    servers: list[AdbServer] = []
+
+    async def hang() -> None:
+        async with open_bare_nursery() as nursery:
+            servers.append(await nursery.start(run_adb_server, AdbServerConfig(binary=adb_binary, home=tmp_path)))
+            os.killpg(servers[0].process.pid, signal.SIGSTOP)
+
+    with trio.fail_after(SECONDS), pytest.raises(AdbServerUnresponsive):
+        await hang()
+    assert servers[0].process.returncode is not None
 
 
 @any_adb
