@@ -27,9 +27,9 @@ class Sample:
 
     @property
     def tpot_seconds(self) -> float | None:
-        """Time per output token after the first; None of a single one."""
-        tokens = self.completion.usage.output_tokens
-        return self.completion.decode_seconds / (tokens - 1) if tokens > 1 else None
+        """Time per output token after the first; None of a single one, or where all came at once."""
+        tokens, seconds = self.completion.usage.output_tokens, self.completion.decode_seconds
+        return seconds / (tokens - 1) if tokens > 1 and seconds > 0 else None
 
 
 @attrs.define

@@ -48,7 +48,8 @@ def wilson(successes: int, runs: int) -> Interval:
     scale = 1 + z * z / runs
     middle = (share + z * z / (2 * runs)) / scale
     reach = z / scale * math.sqrt(share * (1 - share) / runs + z * z / (4 * runs * runs))
-    return Interval(share, max(0.0, middle - reach), min(1.0, middle + reach))
+    low, high = max(0.0, middle - reach), min(1.0, middle + reach)
+    return Interval(share, min(share, low), max(share, high))  # at 0 and at 1 rounding would leave it just outside
 
 
 def bootstrap(

@@ -49,7 +49,7 @@ def test_a_sweep_is_written_as_plan_reads_it_and_drawn(tmp_path: Path) -> None:
         levels = ["--concurrency", "2,1", "--app", "merge", "--output-tokens", "8"]
         return ["bench", "engine", url, *levels, "--json", str(file), "--svg", str(picture)]
 
-    result = run_on_engine(command, "--blind", "--fill", *QUICK)
+    result = run_on_engine(command, "--blind", "--fill", "--ttft-ms", "1", "--tpot-ms", "10")
     written = json.loads(file.read_text("utf-8"))
 
     assert result.exit_code == 0, result.output
@@ -130,6 +130,7 @@ def test_an_answer_of_one_token_has_no_time_per_token() -> None:
     point = point_for(1, result)
 
     assert point["tpot_ms_p50"] is None
+    assert sample(decode=0.0).tpot_seconds is None
     assert point["errors"] == {"EngineLost": 1}
     assert cached_share([]) is None
 

@@ -2,7 +2,7 @@ import math
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actors.results.intervals import (
@@ -32,6 +32,7 @@ def test_telling_95_from_90_percent_takes_as_many_runs_as_the_document_says() ->
     assert runs_to_tell_shares(0.9, 0.9) is None
 
 
+@example(0, 40)
 @given(st.integers(0, 60), st.integers(1, 60))
 def test_an_interval_holds_its_share_and_stays_within_0_and_1(successes: int, more: int) -> None:
     runs = successes + more
