@@ -31,6 +31,7 @@ from actors.rehearsal.phone.faults import (
 SPARED_EACH = 4  # every fourth phone has no fault: they show whether the others' troubles reach them
 QUIET_SECONDS = 4.0  # for phones to be found and to begin to play
 SHORTEST_SPELL_SECONDS, LONGEST_SPELL_SECONDS = 2.0, 10.0  # some shorter, some longer than a capture's deadline
+LONGEST_GAP_SECONDS = 40.0  # a phone that is lost again every 25 s is given up after eight times, and weathers no more
 SIZE = "540x960"
 
 Draw = Callable[[], float]
@@ -65,7 +66,7 @@ def plan_storm(phones: int, seconds: float, draw: Draw) -> StormPlan:
     if phones < 1 or seconds <= 2 * QUIET_SECONDS:
         raise ValueError(f"a storm needs a phone and more than {2 * QUIET_SECONDS:g} s: {phones} phones, {seconds:g} s")
     spared = frozenset(number for number in range(phones) if phones > 1 and number % SPARED_EACH == SPARED_EACH - 1)
-    gap_seconds = min(20.0, seconds / 8)
+    gap_seconds = min(LONGEST_GAP_SECONDS, seconds / 8)
     deck = _deck(draw)
     faults: list[Fault] = []
     doubled: set[int] = set()
