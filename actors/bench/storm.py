@@ -11,6 +11,7 @@ import json
 import random
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -191,7 +192,7 @@ def bench_storm(
         "an episode of a phone that its faults keep away for long ends as quarantined, with the reason",
     )
     command = f"corral bench storm --phones {phones} --seconds {seconds:g} --seed {seed}"
-    return BenchResult("storm", command, summary, [_row(one) for one in result.summaries], notes)
+    return BenchResult("storm", command, summary, _rows(result.summaries), notes)
 
 
 def _held_now() -> tuple[int, int]:
@@ -263,14 +264,20 @@ def _numbers(
     }
 
 
-def _row(one: EpisodeSummary) -> dict[str, Any]:
-    return {
-        "phone": one.phone,
-        "episode": one.episode.rpartition("-")[2],
-        "outcome": one.outcome.value,
-        "reason": one.reason,
-        "steps": one.steps,
-        "seconds": one.seconds,
-        "lost": one.phone_lost,
-        "bad_frames": dict(one.bad_frames),
-    }
+def _rows(summaries: Sequence[EpisodeSummary]) -> list[dict[str, Any]]:
+    """One a phone."""
+    by_phone: dict[str, list[EpisodeSummary]] = {}
+    for one in summaries:
+        by_phone.setdefault(one.phone, []).append(one)
+    return [
+        {
+            "phone": phone,
+            "outcomes": dict(Counter(one.outcome.value for one in played)),
+            "reasons": sorted({one.reason for one in played}),
+            "steps": sum(one.steps for one in played),
+            "seconds": round(sum(one.seconds for one in played), 1),
+            "lost": max(one.phone_lost for one in played),
+            "bad_frames": sum(sum(one.bad_frames.values()) for one in played),
+        }
+        for phone, played in sorted(by_phone.items())
+    ]
