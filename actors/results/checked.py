@@ -73,6 +73,8 @@ def row_problems(row: object, episode: str) -> list[str]:
     latencies = row.get("latency_ms")
     if not isinstance(latencies, dict) or not all(_is_latency(latencies.get(kind)) for kind in _LATENCIES):
         wrong.append("latency_ms")
+    if not _are_counts(row.get("bad_frames"), ()):
+        wrong.append("bad_frames")
     if not _are_faults(row.get("faults")):
         wrong.append("faults")
     if not isinstance(row.get("replayable"), bool):

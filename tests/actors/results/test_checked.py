@@ -74,6 +74,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.parametrize("key", sorted(row()))
+def test_a_row_without_a_key_is_refused_or_makes_a_report(folder: Path, key: str) -> None:
+    path = folder / "episodes" / EPISODE / "episode.json"
+    before = path.read_bytes()
+    path.write_text(json.dumps({name: value for name, value in row().items() if name != key}))
+    try:
+        write_report(folder)
+    finally:
+        path.write_bytes(before)
+
+
 @pytest.mark.parametrize("name", sorted(WHOLE))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
