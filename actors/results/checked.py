@@ -60,7 +60,7 @@ def row_problems(row: object, episode: str) -> list[str]:
         wrong.append("bot")
     if not isinstance(row.get("outcome"), str) or row["outcome"] not in {outcome.value for outcome in Outcome}:
         wrong.append("outcome")
-    if not _is_number_or_none(row.get("score")):
+    if "score" not in row or not _is_number_or_none(row["score"]):
         wrong.append("score")
     if not _are_counts(row.get("bad_frames", {}), ()):  # runs of before have none
         wrong.append("bad_frames")
