@@ -3,6 +3,7 @@
 The phone's `screencap` prints width, height, format (and, from Android 9 on, colour space) as u32, then RGBA.
 """
 
+import re
 import struct
 import zlib
 from collections.abc import Callable
@@ -29,6 +30,8 @@ LARGEST_PICTURE = LARGEST_SIDE * LARGEST_SIDE * BYTES_PER_PIXEL
 FIRST_BUFFER_SIZE = 4 * 1024 * 1024  # a 720x1280 screen
 GROWTH = 2
 GZIP_WINDOW = 16 + zlib.MAX_WBITS
+LARGEST_BANNER = 4096
+_BANNER = re.compile(rb"(?:[\t\x20-\x7e]*\r?\n)+")
 _FRAMING_RESERVE = 4096  # shell,v2 adds five bytes a piece, and pieces may be small
 
 
@@ -52,16 +55,20 @@ Decode = Callable[[memoryview, int | None, str], tuple[Pixels, int, int]]
 def picture_from(output: memoryview, *, max_side: int | None, phone: str) -> tuple[Pixels, int, int]:
     """BGR pixels, and the screen's width and height, out of what `screencap` printed.
 
+    Lines of text that stand before the picture, as phones with several displays print them, are left out.
+
     Raises:
         TruncatedCapture: fewer bytes than the header promises.
         CaptureFailed: no header, another pixel format, or more bytes than promised.
     """
     if len(output) < HEADER.size:
         raise TruncatedCapture(f"a capture of {len(output)} bytes has no header", phone=phone)
-    width, height, pixel_format = HEADER.unpack_from(output)
-    if not (0 < width <= LARGEST_SIDE and 0 < height <= LARGEST_SIDE):
+    if not _has_size(output):
+        output = output[_text_before(output) :]
+    if not _has_size(output):
         start = bytes(output[:32])
         raise CaptureFailed(f"the capture does not begin with a header but with {start!r}", phone=phone)
+    width, height, pixel_format = HEADER.unpack_from(output)
     if pixel_format != PIXEL_FORMAT_RGBA_8888:
         raise CaptureFailed(f"pixel format {pixel_format}; only RGBA_8888 is understood", phone=phone)
     body = width * height * BYTES_PER_PIXEL
@@ -73,6 +80,21 @@ def picture_from(output: memoryview, *, max_side: int | None, phone: str) -> tup
     if header_size not in HEADER_SIZES:
         raise CaptureFailed(f"{header_size - max(HEADER_SIZES)} bytes too many in a capture", phone=phone)
     return reduced(pixels_from_rgba(output[header_size:], width, height), max_side), width, height
+
+
+def _has_size(output: memoryview) -> bool:
+    """A header stands there; text never looks like one, as four letters are a number far above any side."""
+    if len(output) < HEADER.size:
+        return False
+    width, height, _ = HEADER.unpack_from(output)
+    return 0 < width <= LARGEST_SIDE and 0 < height <= LARGEST_SIDE
+
+
+def _text_before(output: memoryview) -> int:
+    """How many bytes of whole lines of text stand there; 0 where none do."""
+    start = bytes(output[:LARGEST_BANNER])
+    text = _BANNER.match(start)
+    return 0 if text is None else text.end()
 
 
 def reduced(pixels: Pixels, max_side: int | None) -> Pixels:

@@ -48,16 +48,33 @@ def test_a_cut_capture_is_never_a_picture(length: int) -> None:
     "data",
     [
         NEW + b"x",
-        b"WARNING: linker: something\n" + NEW,
         b"\x89PNG\r\n\x1a\n" + bytes(100),
         struct.pack("<IIII", 4, 6, 4, 1) + RGBA.tobytes(),
         NEW.replace(b"\n", b"\r\n") + b"\r\n",
     ],
-    ids=["too-long", "warning-before", "png", "rgb565", "line-ends-changed"],
+    ids=["too-long", "png", "rgb565", "line-ends-changed"],
 )
 def test_what_is_no_raw_capture_is_refused(data: bytes) -> None:
     with pytest.raises(CaptureFailed):
         read(data)
+
+
+@pytest.mark.parametrize("text", [b"WARNING: linker: something\n", b"\n", b"one\r\n\ttwo\n"])
+def test_lines_of_text_before_a_capture_are_left_out(text: bytes) -> None:
+    np.testing.assert_array_equal(read(text + NEW)[0], read(NEW)[0])
+    with pytest.raises(CaptureFailed):
+        read(text + NEW[:-1])
+    with pytest.raises(CaptureFailed):
+        read(text)
+    with pytest.raises(CaptureFailed):
+        read(text.rstrip(b"\n") + b"\x00" + NEW)
+
+
+@given(width=st.integers(1, 600), height=st.integers(1, 3))
+def test_a_size_that_looks_like_an_end_of_line_is_a_size(width: int, height: int) -> None:
+    data = struct.pack("<IIII", width, height, 1, 1) + bytes(width * height * 4)
+
+    assert read(data)[0].shape == (height, width, 3)
 
 
 def test_reduced_by_area_to_the_longer_side() -> None:

@@ -174,8 +174,12 @@ async def test_15_text_before_a_png_and_bytes_behind_it(adb_binary: Path, tmp_pa
             cut_out = await device.capture()
         async with faulty(phone, Banner(), Crlf()):
             repaired = await device.capture()
+        raw = await device.capture_by(CaptureMethod.RAW_EXEC)
+        async with faulty(phone, Banner()):
+            raw_cut_out = await device.capture_by(CaptureMethod.RAW_EXEC)
     assert np.array_equal(good.pixels, cut_out.pixels)
     assert np.array_equal(good.pixels, repaired.pixels)
+    assert np.array_equal(raw.pixels, raw_cut_out.pixels)
 
 
 @any_adb
