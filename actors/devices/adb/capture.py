@@ -25,6 +25,7 @@ HEADER = struct.Struct("<III")
 HEADER_SIZES = (16, 12)  # Android 9 added the colour space
 PIXEL_FORMAT_RGBA_8888 = 1
 BYTES_PER_PIXEL = 4
+LARGEST_FORMAT = 256  # Android's are below 60; a header that is read a byte too early has a larger number there
 LARGEST_SIDE = 16384
 LARGEST_PICTURE = LARGEST_SIDE * LARGEST_SIDE * BYTES_PER_PIXEL
 FIRST_BUFFER_SIZE = 4 * 1024 * 1024  # a 720x1280 screen
@@ -86,8 +87,8 @@ def _has_size(output: memoryview) -> bool:
     """A header stands there; text never looks like one, as four letters are a number far above any side."""
     if len(output) < HEADER.size:
         return False
-    width, height, _ = HEADER.unpack_from(output)
-    return 0 < width <= LARGEST_SIDE and 0 < height <= LARGEST_SIDE
+    width, height, pixel_format = HEADER.unpack_from(output)
+    return bool(0 < width <= LARGEST_SIDE and 0 < height <= LARGEST_SIDE and 0 < pixel_format < LARGEST_FORMAT)
 
 
 def _text_before(output: memoryview) -> int:
