@@ -19,6 +19,7 @@ from inference.sse import SseParser, SseTooLong
 
 MAX_REPLY_BYTES = 8 << 20  # a chunk of 5 actions is under 10 KiB as events; a long answer with thoughts under 1 MiB
 MAX_ERROR_TEXT = 300  # characters of the engine's own words that an error repeats
+MOST_TOKENS = 100_000_000  # of one request; the longest contexts have ten million, so more is a lie
 
 _FINISH = {
     "stop": "stop",
@@ -146,9 +147,10 @@ class ReplyReader:
         details = details if isinstance(details, dict) else {}
         image_tokens = details.get("image_tokens")
         try:
+            prompt_tokens = _count(usage.get("prompt_tokens"))
             return Usage(
-                prompt_tokens=_count(usage.get("prompt_tokens")),
-                cached_tokens=_count(details.get("cached_tokens")),
+                prompt_tokens=prompt_tokens,
+                cached_tokens=min(_count(details.get("cached_tokens")), prompt_tokens),  # some count a retracted one twice
                 output_tokens=_count(usage.get("completion_tokens")),
                 image_tokens=None if image_tokens is None else _count(image_tokens),
             )
@@ -219,11 +221,14 @@ def _is_plain(text: str) -> bool:
 def _count(value: Any) -> int:
     if value is None:
         return 0
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is no number of tokens")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_TOKENS:
+        told = f"a number of {value.bit_length()} bits" if isinstance(value, int) and value > 0 else repr(value)[:40]
+        raise ValueError(f"{told} is no number of tokens")
     return value
 
 
 def _shortened(text: str) -> str:
-    text = " ".join(text.split())
+    """On one line, and with nothing in it that would steer a terminal."""
+    text = " ".join(text[: 4 * MAX_ERROR_TEXT].split())
+    text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
     return text if len(text) <= MAX_ERROR_TEXT else text[:MAX_ERROR_TEXT] + "..."

@@ -70,6 +70,12 @@ def test_no_end_mark_is_forgiven_when_the_finish_came() -> None:
     assert read(delta({"content": "a"}), finish("stop")).text == "a"
 
 
+def test_more_cached_tokens_than_there_are_count_as_all() -> None:
+    usage = {"prompt_tokens": 5, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 500}}
+
+    assert read(finish("stop"), event({"choices": [], "usage": usage})).usage == Usage(5, 5, 1)
+
+
 def test_usage_without_details_is_read() -> None:
     usage = {"prompt_tokens": 5, "completion_tokens": 1, "prompt_tokens_details": None}
     assert read(finish("stop"), event({"choices": [], "usage": usage})).usage == Usage(5, 0, 1)
@@ -92,6 +98,9 @@ def test_nothing_counts_after_the_end_mark() -> None:
         (finish("magic"), EngineGarbled, "magic"),
         (event({"choices": [], "usage": {"prompt_tokens": -1}}), EngineGarbled, "-1"),
         (event({"choices": [], "usage": {"completion_tokens": "many"}}), EngineGarbled, "many"),
+        (event({"choices": [], "usage": {"completion_tokens": 10**400}}), EngineGarbled, "1329 bits"),
+        (event({"choices": [], "usage": {"prompt_tokens": 100_000_001}}), EngineGarbled, "no number of tokens"),
+        (event({"error": {"message": "\x1b]0;mine\x07 \x1b[2J"}}), EngineLost, r"\\x1b\]0;mine\\x07 \\x1b\[2J"),
         (finish("content_filter"), EngineRefused, "filter"),
         (event({"error": {"message": "too long", "code": 400}}), EngineRefused, "too long"),
         (event({"error": {"message": "boom", "code": "500"}}), EngineLost, "boom"),
