@@ -8,7 +8,8 @@ import attrs
 import trio
 
 from actors.assets import AppAssets, load_assets, read_file
-from actors.bench.engine import model_at
+from actors.bench.engine import EngineTarget, model_at
+from actors.bench.engines import BenchUnavailable
 from actors.bench.result import BenchResult, Tell, tell_nobody
 from actors.configuration import Problem, ScenarioError
 from actors.fleet import Fleet
@@ -17,6 +18,7 @@ from actors.results.summary import EpisodeSummary
 from actors.run import RunResult, run_scenario
 from actors.scenario import PhoneGroup, Scenario, SimulatedPhones, parse_scenario
 from inference.config import EngineConfig, check_engine
+from inference.profile import ModelProfile
 from runtime.ids import EngineId
 
 NAMES = ("A", "B")
@@ -50,6 +52,7 @@ def side_for(text: str, file: Path) -> Side:
 
     Raises:
         ScenarioError: the scenario, a file that it names, or the side is wrong.
+        BenchUnavailable: the engine at a URL does not answer, or does not say which model it serves.
     """
     source = read_file(file)
     if text.startswith(("http://", "https://")):
@@ -60,7 +63,10 @@ def side_for(text: str, file: Path) -> Side:
         if problems:
             raise ScenarioError(problems)
         if not model:
-            engine = attrs.evolve(engine, model=trio.run(model_at, url) or "default")
+            served = trio.run(model_at, EngineTarget(url, ModelProfile(), "", name="compared"))
+            if served is None:
+                raise BenchUnavailable(f"{url} does not say which model it serves: name it, {url}#MODEL")
+            engine = attrs.evolve(engine, model=served)
         scenario = attrs.evolve(scenario, engines=(engine,))
     elif "=" in text:
         scenario = parse_scenario(source, str(file), _overrides(text))
@@ -86,6 +92,8 @@ def _overrides(text: str) -> dict[str, str]:
             found[last] = value
         elif last:
             found[last] += f",{part}"
+        else:
+            raise ScenarioError([Problem(f"{part!r} is no KEY=VALUE", f"side {text!r}")])
     return found
 
 

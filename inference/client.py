@@ -202,6 +202,20 @@ class EngineClient:
             self._probes_failed += 1
             raise
 
+    async def ask(self, path: str) -> bytes | None:
+        """What the engine says at a path beside completions, at most 2 MiB of it; None where it has no such path.
+
+        Raises:
+            EngineError: it does not answer within `probe_seconds`, or refuses.
+        """
+        try:
+            with trio.fail_after(self.config.probe_seconds):
+                return await self._probe_path(path, MAX_METRICS_READ)
+        except trio.TooSlowError as error:
+            raise EngineTooSlow(
+                f"no answer to {path} within {self.config.probe_seconds} s", engine=self.config.id
+            ) from error
+
     async def close_session(self, routing_key: str) -> bool:
         """Tell the engine that an episode is over, so that it may drop what it kept of it; False if it did not hear.
 

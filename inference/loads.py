@@ -14,6 +14,24 @@ _PREEMPTED = re.compile(
     rb"^(?:sglang:num_retracted_requests_total|vllm:num_preemptions_total)(?:\{[^}\n]*\})? (\S+)", re.MULTILINE
 )
 _USAGE = re.compile(rb"^vllm:kv_cache_usage_perc(?:\{[^}\n]*\})? (\S+)", re.MULTILINE)
+_VISION_QUERIES = re.compile(rb"^vllm:mm_cache_queries_total(?:\{[^}\n]*\})? (\S+)", re.MULTILINE)
+_VISION_HITS = re.compile(rb"^vllm:mm_cache_hits_total(?:\{[^}\n]*\})? (\S+)", re.MULTILINE)
+
+
+@attrs.frozen
+class VisionCacheCount:
+    """Pictures that an engine looked up in its vision cache since it started: a hit spares the encoder.
+
+    Apart from its KV cache, in which a picture is only found behind an equal prefix.
+    """
+
+    queries: float
+    hits: float
+
+    def share_since(self, before: "VisionCacheCount") -> float | None:
+        """Share of the pictures since `before` that were found; None where there were none, or it started anew."""
+        queries, hits = self.queries - before.queries, self.hits - before.hits
+        return hits / queries if queries > 0 and 0 <= hits <= queries else None
 
 
 @attrs.frozen
@@ -65,6 +83,25 @@ def read_metrics(body: bytes, engine: str) -> EngineLoad:
         preempted=sum(preempted) if preempted else None,
         token_usage=min(1.0, sum(usages) / len(usages)) if usages else None,
     )
+
+
+def read_vision_cache(body: bytes, engine: str) -> VisionCacheCount | None:
+    """The vision cache's counters in `/metrics`, as vLLM has them; None where there are none, as with SGLang.
+
+    Raises:
+        LoadUnbelievable: a number in it cannot be.
+    """
+
+    def total(pattern: re.Pattern[bytes], what: str) -> float | None:
+        numbers = [_number(found.decode("latin-1"), math.inf, what, engine) for found in pattern.findall(body)]
+        return sum(numbers) if numbers else None
+
+    queries, hits = total(_VISION_QUERIES, "vision cache queries"), total(_VISION_HITS, "vision cache hits")
+    if queries is None or hits is None:
+        return None
+    if hits > queries:
+        raise LoadUnbelievable(f"it says that {hits:g} of {queries:g} pictures were cached", engine=engine)
+    return VisionCacheCount(queries, hits)
 
 
 def _sum(rows: list[dict[str, Any]], name: str, most: float, engine: str) -> float | None:

@@ -150,7 +150,9 @@ class ReplyReader:
             prompt_tokens = _count(usage.get("prompt_tokens"))
             return Usage(
                 prompt_tokens=prompt_tokens,
-                cached_tokens=min(_count(details.get("cached_tokens")), prompt_tokens),  # some count a retracted one twice
+                cached_tokens=min(
+                    _count(details.get("cached_tokens")), prompt_tokens
+                ),  # some count a retracted one twice
                 output_tokens=_count(usage.get("completion_tokens")),
                 image_tokens=None if image_tokens is None else _count(image_tokens),
             )

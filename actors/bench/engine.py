@@ -9,11 +9,12 @@ from typing import Any
 import attrs
 import trio
 
-from actors.bench.engines import BenchUnavailable, get_text
+from actors.bench.engines import BenchUnavailable
 from actors.bench.episodes import app_frames, episode_prompts, recorded_frames
 from actors.bench.gpu_meter import EngineMeter, Gpus
 from actors.bench.load import LoadResult, Sample, run_level
 from actors.bench.result import BenchResult, Tell, tell_nobody
+from actors.bench.vision_meter import NOT_TOLD, VisionMeter
 from actors.results.charts import line_chart, stacked
 from actors.results.intervals import percentile
 from inference.client import EngineClient
@@ -27,6 +28,7 @@ from runtime.secret import Secret
 
 STEPS = 6  # prompts of an episode in the sweep: the append layout is past its first re-base
 LEAST_REQUESTS = 24  # of a level: a median of fewer says little
+LONGEST_NAME = 200  # of a model: a longer one is none
 LAYOUT_EPISODES, LAYOUT_STEPS = 3, 11  # two whole windows of the append layout, and the start of a third
 
 
@@ -120,12 +122,14 @@ async def sweep(
     client = target.client(max(levels))
     try:
         await require_alive(client)
+        vision = VisionMeter(client)
         for place, concurrency in enumerate(levels):
             what, share = f"{concurrency} at a time", place / len(levels)
             tell(what, share)
             count = max(concurrency, -(-LEAST_REQUESTS // (STEPS * concurrency)) * concurrency)
             make = partial(episodes_for, plan, target, f"c{concurrency}", count, STEPS, seed=plan.seed + place)
             episodes = await trio.to_thread.run_sync(make)
+            await vision.restart()
             async with trio.open_nursery() as nursery:
                 meter.restart()
                 began = trio.current_time()
@@ -136,7 +140,8 @@ async def sweep(
                 nursery.cancel_scope.cancel()
             if not result.samples:
                 raise BenchUnavailable(f"the engine answered nothing at {concurrency} at a time: {result.first_error}")
-            points.append({**point_for(concurrency, result), **busy.as_dict()})
+            hits = {"vision_cache_hit_share": await vision.hit_share(), "vision_cache_problem": vision.problem}
+            points.append({**point_for(concurrency, result), **hits, **busy.as_dict()})
     finally:
         with trio.CancelScope(shield=True):
             await client.aclose()
@@ -172,24 +177,25 @@ def cached_share(samples: Sequence[Sample]) -> float | None:
     return round(sum(one.completion.usage.cached_tokens for one in samples) / total, 4) if total else None
 
 
-async def layout_shares(target: EngineTarget, plan: EngineBench) -> dict[str, float | None]:
-    """The cached share of each prompt layout, on the same frames, an episode at a time.
+async def layout_shares(target: EngineTarget, plan: EngineBench) -> dict[str, tuple[float | None, float | None]]:
+    """Of each prompt layout the cached share, and the vision cache's hits, an episode at a time.
 
     Raises:
         BenchUnavailable: the engine answers nothing.
     """
-    shares: dict[str, float | None] = {}
+    shares: dict[str, tuple[float | None, float | None]] = {}
     client = target.client()
+    vision = VisionMeter(client)
     try:
-        for layout in PromptLayout:
+        for place, layout in enumerate(PromptLayout):
+            seed = plan.seed + 1000 * (1 + place)  # other pictures each time: a vision cache knows them in any layout
             laid = attrs.evolve(target, profile=attrs.evolve(target.profile, layout=layout))
-            make = partial(
-                episodes_for, plan, laid, f"layout-{layout}", LAYOUT_EPISODES, LAYOUT_STEPS, seed=plan.seed + 1000
-            )
+            make = partial(episodes_for, plan, laid, f"layout-{layout}", LAYOUT_EPISODES, LAYOUT_STEPS, seed=seed)
+            await vision.restart()
             result = await run_level(client, await trio.to_thread.run_sync(make), 1, lambda _: None)
             if not result.samples:
                 raise BenchUnavailable(f"the engine answered nothing in layout {layout}: {result.first_error}")
-            shares[layout.value] = cached_share(result.samples)
+            shares[layout.value] = (cached_share(result.samples), await vision.hit_share())
     finally:
         with trio.CancelScope(shield=True):
             await client.aclose()
@@ -204,14 +210,25 @@ async def require_alive(client: EngineClient) -> None:
         raise BenchUnavailable(f"{client.url} cannot be measured: {error}") from error
 
 
-async def model_at(url: str) -> str | None:
-    """The name of the first model that an http engine serves, where it says so without a key."""
-    said = await get_text(url, "/v1/models") if url.startswith("http://") else None
+async def model_at(target: EngineTarget) -> str | None:
+    """The name of the first model that an engine serves; None where it says none that can be shown.
+
+    Raises:
+        BenchUnavailable: it does not answer.
+    """
+    client = target.client()
     try:
-        name = json.loads(said or "")["data"][0]["id"]
-    except (ValueError, KeyError, IndexError, TypeError):
+        said = await client.ask("/v1/models")
+    except EngineError as error:
+        raise BenchUnavailable(f"{target.url} cannot be measured: {error}") from error
+    finally:
+        with trio.CancelScope(shield=True):
+            await client.aclose()
+    try:
+        name = json.loads(said or b"")["data"][0]["id"]
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         return None
-    return name if isinstance(name, str) else None
+    return name if isinstance(name, str) and 0 < len(name) <= LONGEST_NAME and name.isprintable() else None
 
 
 def knee_of(points: Sequence[dict[str, Any]]) -> int:
@@ -252,19 +269,21 @@ def bench_engine(
         BenchUnavailable: see `sweep`.
     """
 
-    async def measure() -> tuple[list[dict[str, Any]], dict[str, float | None]]:
+    async def measure() -> tuple[list[dict[str, Any]], dict[str, tuple[float | None, float | None]]]:
         points = await sweep(target, plan, gpus=gpus, tell=tell)
         return points, await layout_shares(target, plan)
 
     points, shares = trio.run(measure)
+    is_told = any(point["vision_cache_hit_share"] is not None for point in points)
     best = max(points, key=lambda point: point["output_tokens_per_second"])
     summary: dict[str, Any] = {
         f"at {point['concurrency']}": {
             name: point[name]
             for name in (
                 *("ttft_ms_p50", "ttft_ms_p99", "tpot_ms_p50", "tpot_ms_p99", "itl_ms_p99", "requests_per_second"),
-                *("output_tokens_per_second", "cached_share", "cpu_ms_per_request"),
+                *("output_tokens_per_second", "cached_share", "vision_cache_hit_share", "cpu_ms_per_request"),
             )
+            if name != "vision_cache_hit_share" or is_told
         }
         for point in points
     }
@@ -273,13 +292,21 @@ def bench_engine(
     summary["profile"] = target.profile.name
     summary["knee"] = knee_of(points)
     summary["most output tokens a second"] = best["output_tokens_per_second"]
-    for layout, share in shares.items():
+    for layout, (share, _) in shares.items():
         summary[f"cached share, {layout} layout"] = share
+    for layout, (_, hits) in shares.items():
+        summary[f"vision cache hits, {layout} layout"] = NOT_TOLD if hits is None else hits
+    problems = {point["vision_cache_problem"] for point in points} - {None}
+    again = plan.frames_folder is not None and is_told
     verdicts = [f"at {point['concurrency']}: {point['verdict']}" for point in points if point["verdict"]]
     notes = (
         "percentiles: of answers that came while every worker was busy; itl is the time between pieces of an answer, "
         "and an engine may send several tokens as one",
         "cpu_ms_per_request is this process: prompts are made beforehand, base64 and JSON are in it",
+        "cached share: prompt tokens that the KV cache had; vision cache hits: pictures that need no encoder, whoever "
+        "else asked the engine meanwhile counted too",
+        *(f"the vision cache's counters could not be read: {problem}" for problem in sorted(problems)),
+        *(("with --frames the same pictures come again at each level: a vision cache may know them",) if again else ()),
         *verdicts,
     )
     curve = [point for point in points if point["tpot_ms_p50"] is not None]  # a plan needs both times

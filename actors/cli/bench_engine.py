@@ -96,7 +96,8 @@ def engine(
     The file of --json is what `corral plan --measured` reads. Prompts are those of bots: a system prompt, a history and
     frames, six a bot. They are made before a level starts, and no bot sees another's frames, so no cache flatters the
     engine. On the engine's own machine its processes' CPU is told too, beside the GPU's utilisation where nvidia-ml-py
-    is installed: "CPU full, GPU idle" means that decoding pictures holds the engine up.
+    is installed: "CPU full, GPU idle" means that decoding pictures holds the engine up. Where the engine counts them
+    (vLLM), pictures found in its vision cache are told apart from tokens found in its KV cache.
 
     With --ab URL2 the same prompts go to both, alternating, one at a time: to compare two models, or one model with
     another setting such as the type of the KV cache. Also told: how often the replies are equal, and do the same.
@@ -118,10 +119,9 @@ def engine(
         )
         key = _key(api_key_env)
         command = "corral " + shlex.join(sys.argv[1:])
-        first = attrs.evolve(_target(url, model, profile, dialect, key, "A"), ca_file=ca_file)
+        first = _target(url, model, profile, dialect, key, ca_file, "A")
         if other_url is not None:
-            other = _target(other_url, ab_model, ab_profile or profile, dialect, key, "B")
-            other = attrs.evolve(other, ca_file=ca_file)
+            other = _target(other_url, ab_model, ab_profile or profile, dialect, key, ca_file, "B")
             return bench_ab(first, other, plan, command, episodes=episodes, tell=tell)
         return bench_engine(first, plan, command, gpus=open_gpus(), tell=tell)
 
@@ -147,12 +147,15 @@ def _key(api_key_env: str | None) -> Secret | None:
     return key
 
 
-def _target(url: str, model: str | None, profile: str, dialect: str, key: Secret | None, name: str) -> EngineTarget:
+def _target(
+    url: str, model: str | None, profile: str, dialect: str, key: Secret | None, ca_file: str | None, name: str
+) -> EngineTarget:
     problems = check_engine(EngineConfig(EngineId(name), url=url))
     if problems:
         click.echo(f"Error: {problems[0]}", err=True)
         sys.exit(EXIT_WRONG)
-    found = model or trio.run(model_at, url)
+    target = EngineTarget(url, load_profile(profile, Path()), model or "", Dialect(dialect), key, name, ca_file)
+    found = model or trio.run(model_at, target)
     if found is None:
         raise BenchUnavailable(f"{url} does not say which model it serves: name it with --model")
-    return EngineTarget(url, load_profile(profile, Path()), found, Dialect(dialect), key, name)
+    return attrs.evolve(target, model=found)

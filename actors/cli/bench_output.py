@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -90,6 +91,7 @@ def _print(result: BenchResult) -> None:
 
 
 def _shown(value: Any) -> str:
+    """For a cell; a text may be an engine's own words, which neither style nor steer the terminal."""
     match value:
         case None:
             return "not found"
@@ -98,4 +100,4 @@ def _shown(value: Any) -> str:
         case float():
             return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
         case _:
-            return str(value)
+            return escape("".join(char if char.isprintable() else ascii(char)[1:-1] for char in str(value)))

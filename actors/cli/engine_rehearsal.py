@@ -47,6 +47,7 @@ def _curve(_: click.Context, __: click.Parameter, text: str | None) -> tuple[tup
 @click.option("--slots", default=64, show_default=True, type=int, help="Requests that run at once.")
 @click.option("--max-queued", default=1024, show_default=True, type=int, help="Requests that may wait; then 503.")
 @click.option("--context-length", default=32768, show_default=True, type=int, help="Longest prompt, in tokens.")
+@click.option("--vision-cache", type=int, help="Pictures of a vision cache; counted in /metrics under vLLM's names.")
 @click.option("--fail-rate", default=0.0, type=float, help="Share of completions that fail with a 500.")
 @click.option("--garbage-rate", default=0.0, type=float, help="Share of completions that are no plan.")
 @click.option("--kill-after", type=int, help="Die in the middle of the n-th completion.")
@@ -69,6 +70,7 @@ def rehearse(
     slots: int,
     max_queued: int,
     context_length: int,
+    vision_cache: int | None,
     fail_rate: float,
     garbage_rate: float,
     kill_after: int | None,
@@ -98,6 +100,7 @@ def rehearse(
         slots=slots,
         max_queued=max_queued,
         context_length=context_length,
+        vision_cache=vision_cache,
         fail_rate=fail_rate,
         garbage_rate=garbage_rate,
         kill_after=kill_after,

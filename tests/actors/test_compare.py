@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from actors import compare as compare_module
 from actors.assets import AppAssets
+from actors.bench.engines import BenchUnavailable
 from actors.cli.main import corral
 from actors.compare import CompareError, compare, played_of, scenario_of_round, side_for
 from actors.configuration import ScenarioError
@@ -85,7 +86,15 @@ def test_commas_inside_a_value_belong_to_it() -> None:
     assert launch.args == ("--ttft-ms", "5")
 
 
-@pytest.mark.parametrize("text", ["no-such-engine", "http://127.0.0.1:1/path", "colour=red", "planner.act_seconds=no"])
+def test_an_engine_that_does_not_say_its_model_is_told_at_once() -> None:
+    with pytest.raises(BenchUnavailable, match="cannot be measured"):
+        side_for("http://127.0.0.1:1", SCENARIO)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["no-such-engine", "http://127.0.0.1:1/path", "colour=red", "x,planner.overlap=true", "planner.act_seconds=no"],
+)
 def test_a_side_that_is_nothing_is_refused(text: str) -> None:
     with pytest.raises(ScenarioError):
         side_for(text, SCENARIO)

@@ -256,6 +256,17 @@ async def test_probe(autojump_clock: Clock) -> None:
         assert engine.paths == ["/v1/models"]
 
 
+async def test_what_is_asked_beside_completions(autojump_clock: Clock) -> None:
+    engine = FakeEngine()
+    engine.metrics = "vllm:mm_cache_hits_total 5"
+    async with open_client(engine) as (client, _):
+        assert await client.ask("/metrics") == b"vllm:mm_cache_hits_total 5"
+        assert await client.ask("/no_such_path") is None
+        engine.kill()
+        with pytest.raises(EngineLost):
+            await client.ask("/metrics")
+
+
 def open_fds() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 

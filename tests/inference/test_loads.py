@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from inference.errors import EngineGarbled, LoadUnbelievable
-from inference.loads import EngineLoad, read_loads, read_metrics
+from inference.loads import EngineLoad, VisionCacheCount, read_loads, read_metrics, read_vision_cache
 
 
 def loads(**fields: Any) -> bytes:
@@ -59,3 +59,33 @@ def test_preemptions_and_usage_are_found_in_metrics() -> None:
     ):
         with pytest.raises(LoadUnbelievable):
             read_metrics(lie, "e")
+
+
+def test_the_vision_cache_is_counted_over_all_engines_of_a_server() -> None:
+    said = (
+        b"# TYPE vllm:mm_cache_queries_total counter\n"
+        b'vllm:mm_cache_queries_total{engine="0"} 10.0\nvllm:mm_cache_queries_total{engine="1"} 6.0\n'
+        b'vllm:mm_cache_queries_created{engine="0"} 1.7e+09\n'
+        b'vllm:mm_cache_hits_total{engine="0"} 5.0\nvllm:mm_cache_hits_total{engine="1"} 3.0\n'
+    )
+
+    assert read_vision_cache(said, "e") == VisionCacheCount(16, 8)
+    assert read_vision_cache(b"sglang:cached_tokens_total 5\n", "e") is None
+    assert read_vision_cache(b"vllm:mm_cache_queries_total 5\n", "e") is None
+
+
+@pytest.mark.parametrize(("queries", "hits"), [("nan", "1"), ("5", "-1"), ("5", "6"), ("inf", "1"), ("many", "1")])
+def test_a_vision_cache_that_cannot_be_is_not_believed(queries: str, hits: str) -> None:
+    said = f"vllm:mm_cache_queries_total {queries}\nvllm:mm_cache_hits_total {hits}\n".encode()
+
+    with pytest.raises(LoadUnbelievable):
+        read_vision_cache(said, "e")
+
+
+def test_a_share_of_the_vision_cache_is_that_of_the_time_between() -> None:
+    before = VisionCacheCount(100, 90)
+
+    assert VisionCacheCount(120, 95).share_since(before) == 0.25
+    assert before.share_since(before) is None
+    assert VisionCacheCount(10, 5).share_since(before) is None  # it started anew
+    assert VisionCacheCount(110, 50).share_since(before) is None

@@ -36,7 +36,19 @@ class EngineMetrics:
         self.generation_tokens = counter("generation_tokens", "Output tokens.")
         self.queue_seconds = histogram("queue_time_seconds", "Time in the queue.")
         self.first_token_seconds = histogram("time_to_first_token_seconds", "Time to the first token.")
+        self._model = model
+        self._vision: tuple[Counter, Counter] | None = None
         self.end_to_end_seconds = histogram("e2e_request_latency_seconds", "Time from request to answer.")
+
+    def count_pictures(self, looked_up: int, found: int) -> None:
+        """Count look-ups in the vision cache, under vLLM's names: SGLang has none for them."""
+        if self._vision is None:
+            labels = ("model_name", "engine")
+            queries = Counter("vllm:mm_cache_queries", "Pictures looked up.", labels, registry=self._registry)
+            hits = Counter("vllm:mm_cache_hits", "Pictures found.", labels, registry=self._registry)
+            self._vision = (queries.labels(self._model, "0"), hits.labels(self._model, "0"))
+        self._vision[0].inc(looked_up)
+        self._vision[1].inc(found)
 
     def render(self) -> bytes:
         """Prometheus text format."""

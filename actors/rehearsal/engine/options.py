@@ -28,6 +28,8 @@ class RehearsalOptions:
     """Requests that may queue; one more is answered 503, as SGLang's --max-queued-requests does."""
     context_length: int = 32768
     """Longest prompt in tokens."""
+    vision_cache: int | None = None
+    """Pictures of a vision cache, counted under vLLM's names. None: there is none to be told, as with SGLang."""
     fail_rate: float = 0.0
     """Share of completions answered with a 500."""
     garbage_rate: float = 0.0
@@ -53,6 +55,10 @@ def problems_in(options: RehearsalOptions) -> tuple[str, ...]:
         (options.slots >= 1, f"--slots must be at least 1, not {options.slots}"),
         (options.max_queued >= 0, f"--max-queued must not be negative, not {options.max_queued}"),
         (options.context_length >= 1, f"--context-length must be at least 1, not {options.context_length}"),
+        (
+            options.vision_cache is None or options.vision_cache >= 1,
+            f"--vision-cache must be at least 1, not {options.vision_cache}",
+        ),
         (0.0 <= options.fail_rate <= 1.0, f"--fail-rate must be 0 to 1, not {options.fail_rate:g}"),
         (0.0 <= options.garbage_rate <= 1.0, f"--garbage-rate must be 0 to 1, not {options.garbage_rate:g}"),
         (

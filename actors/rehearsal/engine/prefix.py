@@ -1,4 +1,4 @@
-"""What a prefix cache would have kept of a prompt: counts only, nothing is computed.
+"""What a prefix cache, and a vision cache, would have kept of a prompt: counts only, nothing is computed.
 
 A prompt is a chain of blocks in the order in which it is sent: text in blocks of 64 characters (16 tokens), an image
 as one block of its own tokens. A block is known when it and everything before it were sent before under the same
@@ -73,3 +73,28 @@ class PrefixCache:
         """Forget everything."""
         self._known.clear()
         self.held_tokens = 0
+
+
+@attrs.define
+class VisionCache:
+    """Pictures encoded lately, oldest use forgotten first. Not told apart by salt, as real engines do not either."""
+
+    max_pictures: int
+    _known: OrderedDict[bytes, None] = attrs.field(factory=OrderedDict, alias="_known")
+
+    def enter(self, blocks: tuple[Block, ...]) -> int:
+        """Look up a prompt's pictures, in order, and remember them; returns how many were known."""
+        hits = 0
+        for block in blocks:
+            if not block.is_image:
+                continue
+            hits += block.content in self._known
+            self._known[block.content] = None
+            self._known.move_to_end(block.content)
+            if len(self._known) > self.max_pictures:
+                self._known.popitem(last=False)
+        return hits
+
+    def flush(self) -> None:
+        """Forget everything."""
+        self._known.clear()

@@ -140,7 +140,7 @@ class _Endpoints:
 
     async def flush(self, _request: Request) -> Response:
         """`/flush_cache`."""
-        self._engine.cache.flush()
+        self._engine.flush()
         return PlainTextResponse("Cache flushed.\n")
 
 

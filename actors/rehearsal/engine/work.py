@@ -17,7 +17,7 @@ from actors.rehearsal.engine.metrics import EngineMetrics
 from actors.rehearsal.engine.options import RehearsalOptions
 from actors.rehearsal.engine.player.picture import UndecodableImage
 from actors.rehearsal.engine.player.play import reply_to
-from actors.rehearsal.engine.prefix import PrefixCache
+from actors.rehearsal.engine.prefix import PrefixCache, VisionCache
 from runtime.telemetry import emit
 
 MAX_TOTAL_TOKENS = 1 << 19  # what an 8B model leaves of a 32 GB card with FP8 KV, in order of magnitude
@@ -51,6 +51,9 @@ class RehearsalEngine:
         self.metrics = EngineMetrics(options.model)
         self.metrics.max_tokens.set(MAX_TOTAL_TOKENS)
         self.cache = PrefixCache(MAX_TOTAL_TOKENS)
+        self.vision = None if options.vision_cache is None else VisionCache(options.vision_cache)
+        if self.vision is not None:
+            self.metrics.count_pictures(0, 0)  # told from the start on
         self.draining = False
         self._dice = Random(options.seed)
         self._slots = trio.CapacityLimiter(options.slots)
@@ -131,6 +134,12 @@ class RehearsalEngine:
         """Close a session; one that is not open is left alone, as SGLang does."""
         self._sessions.discard(name)
 
+    def flush(self) -> None:
+        """Forget every prompt and picture."""
+        self.cache.flush()
+        if self.vision is not None:
+            self.vision.flush()
+
     def loads(self) -> dict[str, Any]:
         """What `/v1/loads` says of this engine."""
         queued = len(self._works) - self._running
@@ -154,6 +163,9 @@ class RehearsalEngine:
     async def _produce(self, work: Work, asked_at: float, on_piece: Callable[[str], Awaitable[None]]) -> str:
         options, latency = self.options, self._latency(asked_at)
         work.cached_tokens = self.cache.enter(work.request.blocks, work.request.salt)
+        if self.vision is not None:
+            pictures = sum(block.is_image for block in work.request.blocks)
+            self.metrics.count_pictures(pictures, self.vision.enter(work.request.blocks))
         for seconds in latency.chunks_of(work.request.prompt_tokens - work.cached_tokens):
             async with self._prefill:
                 await trio.sleep(seconds)

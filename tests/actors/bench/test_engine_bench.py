@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -14,7 +14,12 @@ from actors.bench.engine import EngineTarget, cached_share, knee_of, picture_of,
 from actors.bench.engine_ab import agree
 from actors.bench.engines import open_rehearsal_engines
 from actors.bench.load import LoadResult, Sample
+from actors.bench.result import BenchResult
+from actors.bench.vision_meter import VisionMeter
+from actors.cli.bench_output import measure
 from actors.cli.main import corral
+from inference.client import EngineClient
+from inference.config import EngineConfig
 from inference.latency_curve import parse_curve
 from inference.messages import Completion, Usage
 from inference.profile import ModelProfile, ReplyCodec
@@ -61,7 +66,75 @@ def test_a_sweep_is_written_as_plan_reads_it_and_drawn(tmp_path: Path) -> None:
     assert parse_curve(file.read_bytes(), str(file)).points[0].concurrency == 1
     assert written["summary"]["cached share, sliding layout"] < written["summary"]["cached share, append layout"]
     assert written["summary"]["model"] == "rehearsal-7b"
+    assert "not told by this engine" in result.output
+    assert written["summary"]["vision cache hits, sliding layout"] == "not told by this engine"
+    assert "vision_cache_hit_share" not in written["summary"]["at 1"]
+    assert written["points"][0]["vision_cache_hit_share"] is None
     assert picture.read_text("utf-8").startswith("<svg xmlns=")
+
+
+def test_hits_of_the_vision_cache_are_told_apart_from_those_of_the_kv_cache(tmp_path: Path) -> None:
+    file = tmp_path / "curve.json"
+
+    def command(url: str) -> list[str]:
+        return ["bench", "engine", url, "--concurrency", "1", "--output-tokens", "8", "--json", str(file)]
+
+    result = run_on_engine(command, "--blind", *QUICK, "--vision-cache", "1000")
+    written = json.loads(file.read_text("utf-8"))
+    summary = written["summary"]
+
+    assert result.exit_code == 0, result.output
+    # An episode of the sweep sends 1 + 5 x 2 pictures, 6 of them new at most; one of `sliding` 1 + 10 x 2, and 11.
+    assert summary["at 1"]["vision_cache_hit_share"] == written["points"][0]["vision_cache_hit_share"]
+    assert 5 / 11 - 1e-4 < summary["at 1"]["vision_cache_hit_share"] < 0.6
+    assert 10 / 21 - 1e-4 < summary["vision cache hits, sliding layout"] < 0.6
+    assert summary["cached share, sliding layout"] < summary["vision cache hits, sliding layout"]
+    assert summary["vision cache hits, append layout"] > summary["vision cache hits, sliding layout"]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "told"),
+    [(b"vllm:mm_cache_queries_total 4\nvllm:mm_cache_hits_total 5\n", "5 of 4 pictures"), (b"", None), (None, None)],
+)
+async def test_counters_that_lie_are_a_problem_and_none_are_not(behaviour: bytes | None, told: str | None) -> None:
+    class Client:
+        config = EngineConfig(EngineId("e"), url="http://127.0.0.1:1")
+
+        async def ask(self, path: str) -> bytes | None:
+            assert path == "/metrics"
+            return behaviour
+
+    meter = VisionMeter(cast("EngineClient", Client()))
+    await meter.restart()
+
+    assert await meter.hit_share() is None
+    assert (meter.problem is None) == (told is None)
+    assert told is None or told in str(meter.problem)
+
+
+def test_an_engine_with_a_key_is_asked_for_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORRAL_BENCH_KEY", "k3y-of-the-test")
+    file = tmp_path / "ab.json"
+
+    def command(url: str) -> list[str]:
+        options = ["--ab", url, "--app", "merge", "--episodes", "1", "--api-key-env", "CORRAL_BENCH_KEY"]
+        return ["bench", "engine", url, *options, "--json", str(file)]
+
+    result = run_on_engine(command, *QUICK, "--blind", "--api-key-env", "CORRAL_BENCH_KEY")
+
+    assert result.exit_code == 0, result.output
+    assert json.loads(file.read_text("utf-8"))["summary"]["A"]["model"] == "rehearsal-7b"
+
+
+@pytest.mark.parametrize("name", ["[/red]", "[bold]x", "\x1b[31m\x1b]0;mine\x07", "\ud800", "a\nb"])
+def test_what_an_engine_says_of_itself_neither_styles_nor_steers_the_terminal(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure("engine", lambda _: BenchResult("engine", "", {"model": name}, []), None)
+    shown = capsys.readouterr().out
+
+    assert "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name) in shown
+    assert "\x1b" not in shown
 
 
 def test_an_engine_agrees_with_itself(tmp_path: Path) -> None:
@@ -90,7 +163,7 @@ def test_an_engine_that_fails_always_is_told_in_one_line() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["http://127.0.0.1:1"], 3, "name it with --model"),
+        (["http://127.0.0.1:1"], 3, "cannot be measured"),
         (["http://127.0.0.1:1", "--model", "m"], 3, "cannot be measured"),
         (["https://127.0.0.1:1", "--model", "m", "--ca-file", "/none.pem"], 3, "/none.pem"),
         (["127.0.0.1:1"], 2, "http://"),

@@ -1,4 +1,4 @@
-from actors.rehearsal.engine.prefix import Block, PrefixCache, image_block, text_blocks
+from actors.rehearsal.engine.prefix import Block, PrefixCache, VisionCache, image_block, text_blocks
 
 SYSTEM = text_blocks("s" * 640)
 ONE, TWO, THREE = (image_block(name, 560, 560) for name in (b"1", b"2", b"3"))
@@ -44,3 +44,15 @@ def test_it_forgets_the_oldest_and_stays_bounded() -> None:
     assert cache.enter((image_block(bytes([0]), 280, 280),), "a") == 0
     cache.flush()
     assert cache.held_tokens == 0
+
+
+def test_a_vision_cache_knows_a_picture_wherever_it_stands() -> None:
+    cache = VisionCache(2)
+
+    assert cache.enter((*SYSTEM, *OLD, ONE)) == 0
+    assert cache.enter((*SYSTEM, *NEW, ONE, TWO)) == 1
+    assert cache.enter((*NEW, TWO, THREE)) == 1  # ONE is the oldest, and forgotten
+    assert cache.enter((ONE,)) == 0
+    assert cache.enter((THREE, THREE)) == 2
+    cache.flush()
+    assert cache.enter((THREE,)) == 0
