@@ -10,14 +10,24 @@ from actors.bench.overlap import bench_overlap
 from actors.bench.phones import bench_phones
 from actors.bench.result import BenchResult, Tell
 from actors.bench.sql import bench_guard
-from actors.cli.bench_group import BenchGroup
 from actors.cli.bench_output import JSON_FILE, SEED, measure
+from actors.cli.lazy_group import LazyGroup
 from sqlassist.catalog import Dialect
 
 DEFAULT_RULES = Path("scenarios/battler.rules.toml")
 
 
-@click.group(cls=BenchGroup)
+_MORE = {
+    "client": "actors.cli.bench_inference:client",
+    "engine": "actors.cli.bench_engine:engine",
+    "knee": "actors.cli.bench_inference:knee",
+    "pool": "actors.cli.bench_inference:pool",
+    "routing": "actors.cli.bench_inference:routing",
+    "storm": "actors.cli.bench_storm:storm",
+}
+
+
+@click.group(cls=LazyGroup, lazy=_MORE)
 def bench() -> None:
     """Benchmarks. Results of the project's own runs are in docs/benchmarks."""
 

@@ -1,7 +1,6 @@
 """The `corral` command. Commands are imported when they are asked for, so that `corral --help` is quick."""
 
 import errno
-import importlib
 import os
 import select
 import sys
@@ -11,6 +10,8 @@ from importlib import metadata
 from typing import Any
 
 import click
+
+from actors.cli.lazy_group import LazyGroup
 
 EXIT_OUTPUT = 3
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
@@ -41,23 +42,8 @@ _COMMANDS: dict[str, str] = {
 }
 
 
-class LazyGroup(click.Group):
-    """Finds its commands by name in `_COMMANDS`."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every name, sorted."""
-        del ctx
-        return sorted(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command; None where there is none of that name."""
-        del ctx
-        if cmd_name not in _COMMANDS:
-            return None
-        module, _, attribute = _COMMANDS[cmd_name].partition(":")
-        command = getattr(importlib.import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
+class MainGroup(LazyGroup):
+    """Every command, and what becomes of an output that nobody reads any more."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; click would end a broken pipe, whosever it is, with 1, and Ctrl-C too."""
@@ -69,7 +55,11 @@ class LazyGroup(click.Group):
             sys.exit(EXIT_INTERRUPTED)
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(
+    cls=MainGroup,
+    lazy=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(metadata.version("corral"), prog_name="corral")
 @click.option("--debug", is_flag=True, help=f"Show the traceback of an internal error; also with {DEBUG_VARIABLE}=1.")
 def corral(debug: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import attrs
 import click
 
-from actors.cli.sql_group import SqlGroup
+from actors.cli.lazy_group import LazyGroup
 from actors.configuration import Problem, ScenarioError
 from actors.sql_configuration import load_sql_config
 from actors.sql_schemas import parse_schemas
@@ -28,7 +28,17 @@ MAX_LINE_BYTES = 1 << 20  # far above what the guard reads; what is longer is sk
 CatalogOf = Callable[[str | None], Catalog]
 
 
-@click.group(cls=SqlGroup)
+_MORE = {
+    "provision": "actors.cli.sql_admin:provision",
+    "refresh": "actors.cli.sql_admin:refresh",
+    "run": "actors.cli.sql_run:run",
+    "sample": "actors.cli.sql_admin:sample",
+    "verify": "actors.cli.sql_admin:verify",
+}
+_DRIVERS = dict.fromkeys(("asyncmy", "duckdb", "pymysql", "trio_asyncio"), "sql")
+
+
+@click.group(cls=LazyGroup, lazy=_MORE, extras=_DRIVERS)
 def sql() -> None:
     """SQL that cannot hurt: check statements against what a tenant may see."""
 

@@ -27,9 +27,9 @@ import trio
 from actors.rehearsal.apps.base import Canvas
 from runtime.lifeline import die_with_parent
 from tests.kit.debian_packages import CannotBeHad, unpacked
+from tests.kit.ports import free_port
 
 ACCOUNT = "nobody"
-FIRST_PORT, LAST_PORT = 20000, 32767
 START_SECONDS = 20.0
 SERIAL, MODEL, ANDROID = "GENUINE0", "Genuine adbd", "14"
 RGBA_8888 = 1
@@ -145,7 +145,7 @@ async def genuine_phone(canvas: Canvas) -> AsyncIterator[GenuinePhone]:
     """A phone that shows that picture (RGB) for ever. Skips the test where it cannot be had."""
     root, fence = _had()
     folder = Path(tempfile.mkdtemp(prefix="corral-adbd-"))
-    phone = GenuinePhone(root, folder, fence, _free_port())
+    phone = GenuinePhone(root, folder, fence, free_port(2500))
     try:
         _furnish(folder, canvas)
         await phone.start()
@@ -246,18 +246,6 @@ def _listeners(pid: int) -> list[tuple[str, str]]:
                 if fields[3] == "0A" and f"socket:[{fields[9]}]" in held:
                     found.append((table, fields[1]))
     return found
-
-
-def _free_port() -> int:
-    start = FIRST_PORT + 2500 + (os.getpid() * 11) % 9000  # processes of one machine rarely try the same first
-    for port in range(start, LAST_PORT):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no free port for adbd")
 
 
 class EchoSocket:

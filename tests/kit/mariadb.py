@@ -19,9 +19,9 @@ import pymysql
 import pytest
 
 from runtime.lifeline import die_with_parent
+from tests.kit.ports import free_port
 
 SERVER_USER = "nobody"  # mariadbd refuses to run as root, and this user exists everywhere
-FIRST_PORT, LAST_PORT = 20000, 32767
 START_SECONDS = 30.0
 
 
@@ -139,7 +139,7 @@ def open_mariadb(*options: str) -> Iterator[MariaDb]:
             group=group,
             extra_groups=None if user is None else [],
         )
-        port = _free_port()
+        port = free_port(3000)
         log = folder / "error.log"
         process = subprocess.Popen(
             [
@@ -195,15 +195,3 @@ def _wait_answers(server: MariaDb, process: "subprocess.Popen[bytes]", log: Path
 def _takes_connections(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(str(path)) == 0
-
-
-def _free_port() -> int:
-    start = FIRST_PORT + 3000 + (os.getpid() * 7) % 9000  # processes of one machine rarely try the same first
-    for port in range(start, LAST_PORT):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no free port for MariaDB")

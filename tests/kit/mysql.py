@@ -6,13 +6,11 @@ system's do not matter. sid moves: no version is pinned, and where none can be h
 
 import atexit
 import contextlib
-import fcntl
 import os
 import pwd
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,13 +23,11 @@ import pymysql
 import pytest
 
 from runtime.lifeline import die_with_parent
+from tests.kit.debian_packages import CannotBeHad, unpacked
+from tests.kit.ports import free_port
 
 PACKAGES = ("mysql-server-core",)
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-MIRROR = "http://deb.debian.org/debian"  # signed, so plain HTTP will do
 SERVER_USER = "nobody"  # mysqld refuses to run as root, and this user exists everywhere
-FIRST_PORT, LAST_PORT = 20000, 32767
-DOWNLOAD_SECONDS = 120.0
 START_SECONDS = 60.0
 
 mysql_marks: list[pytest.MarkDecorator] = [
@@ -40,10 +36,6 @@ mysql_marks: list[pytest.MarkDecorator] = [
     pytest.mark.timeout(600),  # the first run downloads and unpacks
 ]
 """`pytestmark = mysql_marks` in a module whose tests use `mysql()`."""
-
-
-class CannotBeHad(Exception):
-    """There is no MySQL for this machine, or not now."""
 
 
 @attrs.frozen
@@ -114,84 +106,15 @@ def _cache_folder() -> Path:
     return base / "corral-tests" / "mysql"
 
 
-def missing() -> str | None:
-    """What this machine lacks for unpacking the packages, or None."""
-    if not sys.platform.startswith("linux"):
-        return "its packages are for Linux"
-    for name in ("apt-get", "dpkg"):
-        if shutil.which(name) is None:
-            return f"no {name}: its packages are Debian's"
-    return None if KEYRING.exists() else f"no {KEYRING}: install the package debian-archive-keyring"
-
-
 def installed(folder: Path) -> Path:
     """The folder that the packages are unpacked in; downloads them if that was never done.
 
     Raises:
-        CannotBeHad: this machine has not what it takes, or the download failed.
+        CannotBeHad: this machine has not what it takes, the download failed, or Debian has changed.
     """
-    if (reason := missing()) is not None:
-        raise CannotBeHad(reason)
-    root = folder / "root"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not root.exists():
-                _download_and_unpack(folder, root)
-    except OSError as error:
-        raise CannotBeHad(f"{folder} cannot be filled: {error}") from error
+    root = unpacked(folder, "sid", *PACKAGES)
+    loader_of(root)
     return root
-
-
-def _download_and_unpack(folder: Path, root: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="unpacking-", dir=folder) as made:
-        work, fresh = Path(made), Path(made) / "root"
-        for name in ("lists/partial", "cache/archives/partial", "root"):
-            (work / name).mkdir(parents=True)
-        (work / "status").touch()
-        (work / "sources.list").write_text(f"deb [signed-by={KEYRING}] {MIRROR} sid main\n")
-        config = work / "apt.conf"
-        # nothing of the system's apt is written, and neither its hooks nor its lists are read
-        config.write_text(
-            f'Dir::Etc::main "/dev/null"; Dir::Etc::parts "/dev/null"; Dir::Etc::preferencesparts "/dev/null";\n'
-            f'Dir::Etc::sourcelist "{work}/sources.list"; Dir::Etc::sourceparts "/dev/null";\n'
-            f'Dir::State "{work}"; Dir::State::lists "{work}/lists"; Dir::State::status "{work}/status";\n'
-            f'Dir::Cache "{work}/cache"; Dir::Log "{work}";\n'
-            'APT::Sandbox::User ""; APT::Install-Recommends "false"; Acquire::Languages "none";\n'
-            'Acquire::http::Timeout "10"; Acquire::Retries "1"; APT::Update::Error-Mode "any";\n' + _ways_out()
-        )
-        _apt(config, "update")
-        _apt(config, "--yes", "--download-only", "install", *PACKAGES)
-        for package in sorted((work / "cache/archives").glob("*.deb")):
-            unpacked = subprocess.run(["dpkg", "-x", package, fresh], capture_output=True, check=False)
-            if unpacked.returncode != 0:
-                raise CannotBeHad(f"{package.name} cannot be unpacked: {unpacked.stderr.decode()[-300:]}")
-        loader_of(fresh)
-        fresh.chmod(0o755)
-        fresh.rename(root)
-
-
-def _ways_out() -> str:
-    """The machine's own settings about proxies, and about the dates of mirrors that stand still."""
-    dumped = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=False).stdout
-    kept = ("Acquire::http::", "Acquire::https::", "Acquire::Check-")
-    return "\n".join(line for line in dumped.splitlines() if line.startswith(kept)) + "\n"
-
-
-def _apt(config: Path, *arguments: str) -> None:
-    try:
-        done = subprocess.run(
-            ["apt-get", "-q", *arguments],
-            env={**os.environ, "APT_CONFIG": str(config), "LC_ALL": "C"},
-            capture_output=True,
-            timeout=DOWNLOAD_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise CannotBeHad(f"apt-get {arguments[0]} took more than {DOWNLOAD_SECONDS:g} s") from error
-    if done.returncode != 0:
-        raise CannotBeHad(f"apt-get {' '.join(arguments)}: {done.stderr.decode(errors='replace')[-300:].strip()}")
 
 
 def loader_of(root: Path) -> Path:
@@ -250,7 +173,7 @@ def open_mysql(root: Path, *options: str) -> Iterator[MySql]:
             check=False,
         )
         assert made.returncode == 0, f"mysqld --initialize-insecure: {made.stderr.decode()[-300:]} {_said(log)}"
-        port = _free_port()
+        port = free_port(3500)
         process = subprocess.Popen(
             [
                 *command,
@@ -305,15 +228,3 @@ def _said(log: Path) -> str:
 def _takes_connections(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(str(path)) == 0
-
-
-def _free_port() -> int:
-    start = FIRST_PORT + 1500 + (os.getpid() * 7) % 9000  # processes of one machine rarely try the same first
-    for port in range(start, LAST_PORT):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no free port for MySQL")

@@ -3,7 +3,6 @@
 import atexit
 import contextlib
 import os
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,8 +16,8 @@ import attrs
 
 from runtime.lifeline import leader_command
 from tests.kit.engine.environment import EngineEnvironment, engine_environment
+from tests.kit.ports import free_port
 
-FIRST_PORT, LAST_PORT = 20000, 32767  # below those that Linux takes for outgoing connections: SGLang takes more there
 START_SECONDS = 600.0  # 80 to 120 on a quiet machine
 ASK_SECONDS = 30.0
 
@@ -45,7 +44,7 @@ def real_engine() -> RealEngine:
 @contextlib.contextmanager
 def open_engine(environment: EngineEnvironment) -> Iterator[RealEngine]:
     """A server for the time of the block, ready."""
-    port = free_port()
+    port = free_port(4000)
     folder = Path(tempfile.mkdtemp(prefix="corral-sglang-"))
     log = folder / "engine.log"
     theirs, ours = os.pipe()
@@ -86,16 +85,3 @@ def _answers(url: str) -> bool:
             return int(response.status) == 200
     except (OSError, urllib.error.URLError):
         return False
-
-
-def free_port() -> int:
-    """One that nobody listens on."""
-    start = FIRST_PORT + 4000 + (os.getpid() * 11) % 8000
-    for port in range(start, LAST_PORT):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no free port")
