@@ -8,14 +8,25 @@ import pytest
 
 from actors.configuration import ScenarioError
 from actors.rulefile import PROBE_KINDS, parse_rule_file
+from actors.scenario import parse_scenario
 from policies.geometry import Anchor, Region
 from policies.reflex import Rule
 
 HANDBOOK = (Path(__file__).parents[2] / "docs" / "rules.md").read_text(encoding="utf-8")
 
 
+BLOCKS = re.findall(r"```toml\n(.*?)```", HANDBOOK, re.DOTALL)
+
+
+def test_the_handbooks_phones_are_a_scenarios() -> None:
+    (phones,) = [block for block in BLOCKS if block.startswith("[[phones]]")]
+    app = '[apps.game]\ngoal = "g"\npackage = "p.q"\n[[engines]]\nid = "e"\nurl = "http://127.0.0.1:1"\n'
+
+    assert parse_scenario(f'name = "s"\n{app}{phones}'.encode(), "s.toml").phones
+
+
 def test_the_handbooks_examples_are_rule_files() -> None:
-    blocks = re.findall(r"```toml\n(.*?)```", HANDBOOK, re.DOTALL)
+    blocks = [block for block in BLOCKS if not block.startswith("[[phones]]")]
 
     kinds = {type(probe) for block in blocks for probe in parse_rule_file(block.encode(), "rules.md").probes.values()}
 
