@@ -21,6 +21,8 @@ from sqlassist.config import (
 )
 from sqlassist.semantic import NAME_PATTERN, RollupConfig
 
+SYSTEM_SCHEMAS = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
+
 
 def config_problems(config: SqlConfig) -> list[tuple[str, str]]:
     """(message, path) of everything that no single key shows."""
@@ -62,6 +64,8 @@ def _schema_problems(config: SqlConfig) -> Iterator[tuple[str, str]]:
     for name, source in config.sources.items():
         if source.dialect is Dialect.DUCKDB:
             continue
+        if source.schema.lower() in SYSTEM_SCHEMAS:
+            yield f"{source.schema!r} is the server's own: nobody's data is there", f"$.sources.{name}.schema"
         if source.schema.startswith(f"{source.prefix}_"):
             yield (
                 f"{source.schema!r} begins like what provision drops: choose another prefix",
@@ -105,6 +109,8 @@ def _own_schema_problems(config: SqlConfig, tenant: str) -> Iterator[str]:
             yield f"the schemas of source {name!r} are made: set views = false there, or leave this out"
         elif not _is_name(schema):
             yield f"{schema!r} is no plain name"
+        elif schema.lower() in SYSTEM_SCHEMAS:
+            yield f"{schema!r} is the server's own: nobody's data is there"
         elif schema.startswith(f"{source.prefix}_"):
             yield f"{schema!r} begins like what provision drops: choose another prefix for {name!r}"
 
