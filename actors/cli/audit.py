@@ -44,13 +44,18 @@ def verify(folder: Path, expect: str) -> None:
 @FOLDER
 @click.option("-n", "count", default=10, show_default=True, type=click.IntRange(1, 100_000), help="How many.")
 def tail(folder: Path, count: int) -> None:
-    """Show the last records of the trail in FOLDER, a line each."""
+    """Show the last records of the trail in FOLDER, a line each; what would break a line is escaped.
+
+    Exit code: 0 shown, 2 it cannot be read or is no trail.
+    """
     try:
+        _must_be_trail(folder)
         for record in read_audit(folder, last=count):
             entry = record.entry
             what = entry["sql"] or entry["draft"]
             verdict = entry["verdict"] + (f" {entry['code']}" if entry["code"] else "")
-            click.echo(f"{record.number} {record.at} {entry['tenant']} {entry['user'] or '-'} {verdict}: {what}")
+            line = f"{record.number} {record.at} {entry['tenant']} {entry['user'] or '-'} {verdict}: {what}"
+            click.echo(_on_one_line(line))
     except AuditError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_WRONG)
@@ -61,8 +66,12 @@ def tail(folder: Path, count: int) -> None:
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
 @click.option("--tenant", help="Of this tenant alone.")
 def export(folder: Path, form: str, tenant: str | None) -> None:
-    """Write the records of the trail in FOLDER to standard output."""
+    """Write the records of the trail in FOLDER to standard output.
+
+    Exit code: 0 written, 2 it cannot be read or is no trail.
+    """
     try:
+        _must_be_trail(folder)
         records = [r for r in read_audit(folder) if tenant is None or r.entry["tenant"] == tenant]
     except AuditError as error:
         click.echo(f"Error: {error}", err=True)
@@ -78,6 +87,18 @@ def export(folder: Path, form: str, tenant: str | None) -> None:
             writer = csv.DictWriter(sys.stdout, fieldnames=list(row))
             writer.writeheader()
         writer.writerow(row)
+
+
+def _must_be_trail(folder: Path) -> None:
+    if not (folder / "head").exists() and not any(folder.glob("audit-*.jsonl")):
+        raise AuditError(f"{folder}: there is no audit trail")
+
+
+def _on_one_line(text: str) -> str:
+    """Drafts are anybody's text: one could forge a line of the trail, or steer the terminal."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode("ascii") for c in text
+    )
 
 
 def _flat(record: Record) -> dict[str, object]:

@@ -71,7 +71,7 @@ def check_command(
     max_rows: int | None,
     diff: bool,
 ) -> None:
-    r"""Check the statements on standard input, without any database: one JSON line out for each line in.
+    """Check the statements on standard input, without any database: one JSON line out for each line in.
 
     A line is one SQL statement, or JSON: {"sql": "SELECT ...", "db": "shop"}. JSON is for statements of several lines,
     and "db" chooses among the databases of --schema. Empty lines are skipped; a line that cannot be read is a refusal.
@@ -91,7 +91,7 @@ def check_command(
     corral sql check --config sql.toml --tenant acme --max-rows 200 < statements.sql
 
     Exit code: 0 when every line has been answered, whatever the verdicts; 2 when an option or a file is wrong.
-    """
+    """  # noqa: D301  # \b is click's mark
     try:
         if (config_file is None) == (schema_file is None):
             raise click.UsageError("give either --config with --tenant, or --schema")

@@ -77,6 +77,8 @@ def _servers(config: SqlConfig, only: str | None) -> list[str]:
     servers = [name for name, source in config.sources.items() if source.dialect is not Dialect.DUCKDB]
     if only is not None and only not in servers:
         raise click.UsageError(f"there is no server {only!r}; there are: {', '.join(servers) or 'none'}")
+    if not servers:
+        click.echo("nothing was done: every source is a DuckDB one, whose files are apart by themselves", err=True)
     return servers if only is None else [only]
 
 
@@ -93,8 +95,8 @@ def provision(
     """Make accounts, per-tenant views, grants and limits, as CONFIG says; run again, it changes only what differs.
 
     Every account, schema and view whose name begins with the source's prefix belongs to this command: those that CONFIG
-    does not know are removed. Base tables are never touched. Missing passwords are made, each in a
-    file of mode 0600.
+    does not know are removed. Limits and views are written again as they are. Base tables are never touched. Missing
+    passwords are made, each in a file of mode 0600.
 
     A privilege that the server refuses is told with the setting that goes on without it.
 
@@ -211,7 +213,7 @@ def sample(
     host: str,
     port: int,
 ) -> None:
-    r"""Make a synthetic game-operations data set: players, sessions, payments, levels, retention, activities.
+    """Make a synthetic game-operations data set: players, sessions, payments, levels, retention, activities.
 
     Equal seeds give equal rows. On a server, the base tables are made anew in the source's schema.
 
@@ -220,7 +222,7 @@ def sample(
     corral sql sample mariadb --write-config sql.toml --host db.example    # then fill in admin, and:
     corral sql sample mariadb --config sql.toml --rows 1000000
     corral sql provision sql.toml --apply && corral sql verify sql.toml
-    """
+    """  # noqa: D301  # \b is click's mark
     with _errors_told():
         if write_config is not None:
             _write_config(write_config, target, folder, host, port, tenants)

@@ -39,7 +39,7 @@ MAX_LINE_CHARACTERS = 100_000  # the guard refuses far shorter ones; this bounds
 @click.option("--user", default="", help="Who asks, for the audit.")
 @click.option("--log", type=click.Path(dir_okay=False, path_type=Path), help="Where the executor logs.")
 def run(config_file: Path, tenant: str, source: str, audit: Path | None, user: str, log: Path | None) -> None:
-    r"""Check the statements on standard input and run them: one JSON line out for each line in.
+    """Check the statements on standard input and run them: one JSON line out for each line in.
 
     A line is one SQL statement, or JSON: {"sql": "SELECT ..."}. The statements run in a process of their own under the
     tenant's account; that process checks them again. Rows are lists; types says how to read their cells.
@@ -51,8 +51,14 @@ def run(config_file: Path, tenant: str, source: str, audit: Path | None, user: s
     plan    estimated rows   ms              with waiting
 
     Exit code: 0 all lines answered, whatever the verdicts; 2 CONFIG is wrong; 3 a database or the executor failed.
-    """
+    """  # noqa: D301  # \b is click's mark
     configure(level="warning")
+    try:
+        if log is not None:
+            log.open("ab").close()
+    except OSError as error:
+        click.echo(f"Error: --log {log} cannot be written: {error.strerror}", err=True)
+        sys.exit(EXIT_WRONG)
     try:
         config = load_sql_config(config_file)
         if tenant not in config.tenants:

@@ -193,3 +193,43 @@ def test_a_password_that_others_may_read_is_refused(tmp_path: Path) -> None:
     result = _corral("sql", "provision", path)
     assert result.exit_code == 2
     assert "chmod 600" in result.output
+
+
+def test_a_draft_cannot_forge_a_line_of_the_trail(tmp_path: Path) -> None:
+    config, trail = tmp_path / "sql.toml", tmp_path / "trail"
+    made = _corral("sql", "sample", "duckdb", "--folder", tmp_path / "data", "--write-config", config, "--rows", 1000)
+    assert made.exit_code == 0, made.output
+    draft = json.dumps({"sql": "SELECT 1\n99 2026-01-01 tenant2 root pass: SELECT 2\x1b[2J\u202e"}) + "\n"
+    asked = _corral("sql", "run", "--config", config, "--tenant", "tenant1", "--audit", trail, stdin=draft)
+    assert asked.exit_code == 0, asked.output
+    (line,) = _corral("audit", "tail", trail).output.splitlines()
+    assert line.endswith(r"SELECT 1\n99 2026-01-01 tenant2 root pass: SELECT 2\x1b[2J\u202e")
+
+
+@pytest.mark.parametrize("command", ["tail", "export"])
+def test_a_folder_that_is_no_trail_is_told(tmp_path: Path, command: str) -> None:
+    done = _corral("audit", command, tmp_path)
+    assert (done.exit_code, done.output) == (2, f"Error: {tmp_path}: there is no audit trail\n")
+
+
+def test_a_log_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    log = tmp_path / "nowhere" / "log"
+    done = _corral("sql", "run", "--config", tmp_path / "none.toml", "--tenant", "tenant1", "--log", log)
+    assert done.exit_code == 2
+    assert done.output == f"Error: --log {log} cannot be written: No such file or directory\n"
+
+
+@pytest.mark.parametrize("command", ["provision", "verify", "refresh"])
+def test_a_command_that_found_no_server_says_that_it_did_nothing(tmp_path: Path, command: str) -> None:
+    config = tmp_path / "sql.toml"
+    config.write_text(sample_config(Dialect.DUCKDB, f'folder = "{tmp_path}"', tenants=1))
+    done = _corral("sql", command, config)
+    assert done.exit_code == 0
+    assert "nothing was done" in done.output
+
+
+@pytest.mark.parametrize("command", ["check", "run", "sample"])
+def test_help_keeps_its_columns(command: str) -> None:
+    shown = _corral("sql", command, "--help").output
+    assert "\\b" not in shown
+    assert "\x08" not in shown
