@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from inference.command import profile_of, refusals_in, spans_cards
+from inference.command import exposures_in, profile_of, refusals_in, spans_cards
 from inference.config import EngineConfig, LaunchKind, launch_of
 from inference.errors import EngineRefused
 from inference.topology import Link
@@ -16,7 +16,7 @@ def launch_problems(engine: EngineConfig) -> list[str]:
     problems = refusals_in(launch.args, pair=Link.PIX if spans_cards(launch) else None)
     if launch.model_path is not None:
         try:
-            profile_of(engine, launch)
+            problems += exposures_in(launch, profile_of(engine, launch))
         except EngineRefused as error:
             problems.append(str(error).removeprefix(f"{engine.id}: "))
     return problems

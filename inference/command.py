@@ -15,7 +15,9 @@ from inference.topology import Link, Topology
 FIRST_PORT, PORTS = 20000, 12000  # below the ephemeral range, which begins at 32768
 KEY_VARIABLE = "CORRAL_ENGINE_KEY"  # of the rehearsal engine
 _SMALL_KV = ("int4", "fp4", "nvfp4", "mxfp4", "int2", "turboquant")
-_PARALLEL = ("--tp-size", "--tp", "--tensor-parallel-size")
+_PARALLEL = ("--tp-size", "--tp", "--tensor-parallel-size", "-tp")
+_SHORT = ("-tp",)  # vLLM's short flags that are looked at
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @attrs.frozen
@@ -112,7 +114,7 @@ def invocation_for(
     environment |= _gpu_environment(config, launch)
     if launch.vision_cache_mb is not None:
         environment.setdefault("SGLANG_VLM_CACHE_SIZE_MB", str(launch.vision_cache_mb))
-    refused = refusals_in(arguments, pair=_pair_link(config, launch, topology))
+    refused = refusals_in(arguments, pair=_pair_link(config, launch, topology)) + exposures_in(launch, profile)
     if refused:
         raise EngineRefused("; ".join(refused), engine=config.id)
     binding = () if numactl is None or launch.numa_node is None else _numa(numactl, launch.numa_node)
@@ -144,6 +146,25 @@ def refusals_in(arguments: Sequence[str], *, pair: Link | None = None) -> list[s
         found.append(f"{WHY_NO_TENSOR_PARALLEL}; for a longer context name a PIX pair in launch.pair_gpu")
     if "--mm-enable-dp-encoder" in settings and pair not in {Link.NVLINK, Link.PIX}:
         found.append(WHY_NO_DP_ENCODER)
+    return found
+
+
+def exposures_in(launch: LaunchConfig, profile: LaunchProfile) -> list[str]:
+    """What in a launch section's own arguments would open the engine to others, or hide it from us; mostly nothing."""
+    found = []
+    settings = _settings(launch.args)
+    host = settings.get("--host")
+    if host is not None and host not in _LOOPBACK and not launch.prefix:  # a container's network may be its own
+        found.append(
+            f"--host {host} is refused: an engine that Corral starts listens on 127.0.0.1 only; others reach an engine "
+            "that somebody else runs, with managed = false"
+        )
+    if "--port" in settings:
+        found.append("--port is refused: Corral chooses it, so that two engines never want the same")
+    if "--api-key" in settings or "--admin-api-key" in settings:
+        found.append("an API key on the command line is refused: every user of the host sees it; Corral makes one anew")
+    if profile.key_way is KeyWay.CONFIG_FILE and "--config" in settings:
+        found.append("--config is refused: the engine reads its key from the file that Corral writes for it")
     return found
 
 
@@ -213,7 +234,7 @@ def _settings(arguments: Sequence[str]) -> dict[str, str]:
     """Flag → its value, by the last that stands there; both `--a b` and `--a=b`."""
     found: dict[str, str] = {}
     for place, argument in enumerate(arguments):
-        if not argument.startswith("--"):
+        if not argument.startswith(("--", *_SHORT)):
             continue
         name, equals, value = argument.partition("=")
         following = arguments[place + 1] if place + 1 < len(arguments) else ""

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 import trio
@@ -14,6 +14,10 @@ from runtime.secret import SecretMissing, secret_from_environment
 from runtime.telemetry import configure
 
 EXIT_USAGE = 2
+_LATENCY = (
+    *("ttft_ms", "tpot_ms", "latency_ms", "curve", "prefill_tokens_per_second", "chunk_tokens"),
+    *("change_curve", "change_after"),
+)
 
 
 def _seconds(milliseconds: float | None) -> float | None:
@@ -55,69 +59,40 @@ def _curve(_: click.Context, __: click.Parameter, text: str | None) -> tuple[tup
 @click.option("--fill", is_flag=True, help="With --blind: answers as long as they may be, the last action cut short.")
 @click.option("--seed", default=0, show_default=True, type=int, help="Of failures, garbage and blind plans.")
 @click.option("--api-key-env", help="Environment variable with the key that clients must send.")
-def rehearse(
-    host: str,
-    port: int,
-    model: str,
-    ttft_ms: float | None,
-    tpot_ms: float | None,
-    latency_ms: float | None,
-    curve: tuple[tuple[int, float], ...] | None,
-    change_curve: tuple[tuple[int, float], ...] | None,
-    change_after: float,
-    prefill_tokens_per_second: float | None,
-    chunk_tokens: int,
-    slots: int,
-    max_queued: int,
-    context_length: int,
-    vision_cache: int | None,
-    fail_rate: float,
-    garbage_rate: float,
-    kill_after: int | None,
-    blind: bool,
-    fill: bool,
-    seed: int,
-    api_key_env: str | None,
-) -> None:
+def rehearse(**given: Any) -> None:
     """Run an engine that plays the bundled apps from their pictures, with a model's latency but without a model.
 
     When it listens, it prints one line: {"ready": true, "url": "http://..."}. SIGTERM lets running answers end.
     """
-    options = RehearsalOptions(
-        host=host,
-        port=port,
-        model=model,
-        latency=LatencyModel(
-            _seconds(ttft_ms),
-            _seconds(tpot_ms),
-            _seconds(latency_ms),
-            curve=curve,
-            prefill_tokens_per_second=prefill_tokens_per_second,
-            chunk_tokens=chunk_tokens,
-        ),
-        changed=None if change_curve is None else LatencyModel(_seconds(ttft_ms), curve=change_curve),
-        change_after_seconds=change_after,
-        slots=slots,
-        max_queued=max_queued,
-        context_length=context_length,
-        vision_cache=vision_cache,
-        fail_rate=fail_rate,
-        garbage_rate=garbage_rate,
-        kill_after=kill_after,
-        blind=blind,
-        fill=fill,
-        seed=seed,
-        api_key_env=api_key_env,
-    )
+    options = _options_of(given)
     configure(json=True)
     problems = problems_in(options)
     if problems:
         _refuse("; ".join(problems))
     try:
-        key = None if api_key_env is None else secret_from_environment(api_key_env)
+        key = None if options.api_key_env is None else secret_from_environment(options.api_key_env)
         trio.run(run_engine, options, key)
     except (SecretMissing, PortUnavailable) as error:
         _refuse(str(error))
+
+
+def _options_of(given: dict[str, Any]) -> RehearsalOptions:
+    rest = {name: value for name, value in given.items() if name not in _LATENCY}
+    latency = LatencyModel(
+        _seconds(given["ttft_ms"]),
+        _seconds(given["tpot_ms"]),
+        _seconds(given["latency_ms"]),
+        curve=given["curve"],
+        prefill_tokens_per_second=given["prefill_tokens_per_second"],
+        chunk_tokens=given["chunk_tokens"],
+    )
+    changed = given["change_curve"]
+    return RehearsalOptions(
+        latency=latency,
+        changed=None if changed is None else LatencyModel(latency.ttft_seconds, curve=changed),
+        change_after_seconds=given["change_after"],
+        **rest,
+    )
 
 
 def _refuse(why: str) -> NoReturn:
@@ -128,9 +103,9 @@ def _refuse(why: str) -> NoReturn:
 def argument_problems(args: Sequence[str]) -> list[str]:
     """What is wrong with a command line of `rehearse`; empty where it may be started."""
     try:
-        rehearse.make_context("corral engine rehearse", list(args))
+        context = rehearse.make_context("corral engine rehearse", list(args))
     except click.UsageError as error:
         return [f"{error.format_message()} See corral engine rehearse --help"]
     except click.exceptions.Exit:
         return ["--help starts no engine"]
-    return []
+    return list(problems_in(_options_of(context.params)))

@@ -180,6 +180,8 @@ def test_a_pair_on_one_switch() -> None:
         (("--tp", "2"), "tensor parallel without NVLink is refused"),
         (("--tp-size=8",), "tensor parallel without NVLink is refused"),
         (("--tensor_parallel_size", "2"), "tensor parallel without NVLink is refused"),
+        (("-tp", "2"), "tensor parallel without NVLink is refused"),
+        (("-tp=2",), "tensor parallel without NVLink is refused"),
         (("--mm-enable-dp-encoder",), "--mm-enable-dp-encoder is refused"),
     ],
 )
@@ -228,3 +230,27 @@ def test_ports_are_below_the_ephemeral_range(draw: int) -> None:
 
     assert all(20000 <= port < 32768 for port in ports)
     assert len(set(ports)) == 64
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        (("--host", "0.0.0.0"), "127.0.0.1 only"),
+        (("--host=10.0.0.7",), "127.0.0.1 only"),
+        (("--port", "30000"), "Corral chooses it"),
+        (("--api-key", "k"), "every user of the host"),
+        (("--admin-api-key=k",), "every user of the host"),
+        (("--config", "/mine.yaml"), "reads its key"),
+    ],
+)
+def test_what_would_open_a_started_engine_to_others_is_refused(args: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(EngineRefused, match=reason):
+        made(with_launch(args=args))
+
+
+def test_a_container_may_listen_on_a_network_of_its_own() -> None:
+    assert made(with_launch(args=("--host", "0.0.0.0"), prefix=("docker", "run", "image"))).argv[-2:] == (
+        "--host",
+        "0.0.0.0",
+    )
+    assert setting_in(made(with_launch(args=("--host", "localhost"))).argv, "--host") == "localhost"

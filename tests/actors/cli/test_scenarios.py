@@ -29,6 +29,9 @@ launch = { kind = "rehearsal", args = ["--ttft-sm", "120"] }
         (["--tpot-ms", "soon"], "--tpot-ms"),
         (["--curve", "1;2"], "--curve"),
         (["--help"], "starts no engine"),
+        (["--vision-cache", "0"], "--vision-cache must be at least 1"),
+        (["--model", "qwen"], "--model must start with"),
+        (["--curve", "1:5", "--tpot-ms", "3"], "--curve cannot be joined"),
     ],
 )
 def test_a_rehearsal_engines_arguments(args: list[str], said: str | None) -> None:
