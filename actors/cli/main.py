@@ -53,6 +53,10 @@ class MainGroup(LazyGroup):
             sys.exit(_last_words(error))
         except KeyboardInterrupt:
             sys.exit(EXIT_INTERRUPTED)
+        except BaseExceptionGroup as group:  # nurseries were open when Ctrl-C came
+            if group.subgroup(KeyboardInterrupt) is None:
+                raise
+            sys.exit(EXIT_INTERRUPTED)
 
 
 @click.command(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.cli.main import EXIT_BROKEN_PIPE, EXIT_INTERNAL, EXIT_OUTPUT
+from actors.cli.main import EXIT_BROKEN_PIPE, EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_OUTPUT
 from tests.kit.run_folder import run_folder
 
 CORRAL = [sys.executable, "-m", "actors.cli.main"]
@@ -25,6 +25,8 @@ def odd(kind):
         return
     if kind == "interrupt":
         raise KeyboardInterrupt
+    if kind == "interrupted-nursery":
+        raise BaseExceptionGroup("one", [BaseExceptionGroup("two", [KeyboardInterrupt()])])
     raise RuntimeError("odd\\nthing")
 main.odd = odd
 main._COMMANDS["odd"] = "actors.cli.main:odd"
@@ -79,6 +81,13 @@ def test_an_unforeseen_error_is_one_line_and_exit_code_70(kind: str) -> None:
 
     assert done.returncode == EXIT_INTERNAL
     assert done.stderr == "internal error: RuntimeError: odd thing; please report it with the log above\n"
+
+
+@pytest.mark.parametrize("kind", ["interrupt", "interrupted-nursery"])
+def test_ctrl_c_ends_quietly_also_while_nurseries_are_open(kind: str) -> None:
+    done = odd("odd", kind, CORRAL_DEBUG="")
+
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", EXIT_INTERRUPTED)
 
 
 def test_a_broken_pipe_that_is_not_the_output_is_no_quiet_end() -> None:
