@@ -82,7 +82,7 @@ async def _run(
         trail = open_audit(audit) if audit is not None else None
         try:
             async with open_executor(file, log_path) as executor:
-                while line := await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
+                while line := await trio.to_thread.run_sync(_next_line, abandon_on_cancel=True):
                     if line.strip():
                         await _answer(config, executor, trail, tenant, source, user, line.rstrip("\n"))
         finally:
@@ -116,6 +116,16 @@ async def _answer(
         await trio.to_thread.run_sync(trail.append, entry)
     sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
     sys.stdout.flush()
+
+
+def _next_line() -> str:
+    """The next line; of one that is too long a piece, so that it is answered without being kept. "" at the end."""
+    piece = MAX_LINE_CHARACTERS + 1
+    line = sys.stdin.readline(piece)
+    if len(line) == piece and not line.endswith("\n"):
+        while (rest := sys.stdin.readline(piece)) and not rest.endswith("\n"):
+            pass
+    return line
 
 
 def _statement(line: str) -> str | Refusal:

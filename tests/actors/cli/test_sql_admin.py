@@ -1,5 +1,6 @@
 """The commands on a real server: sample, provision, verify, refresh, run, and the audit of it."""
 
+import io
 import json
 import stat
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from actors.cli.main import corral
+from actors.cli.sql_run import MAX_LINE_CHARACTERS, _next_line  # pyright: ignore[reportPrivateUsage]
 from sqlassist.catalog import Dialect
 from sqlassist.sample import sample_config, sample_semantic_layer
 from tests.kit.mariadb import MariaDb, mariadb, mariadb_marks
@@ -233,3 +235,15 @@ def test_help_keeps_its_columns(command: str) -> None:
     shown = _corral("sql", command, "--help").output
     assert "\\b" not in shown
     assert "\x08" not in shown
+
+
+def test_a_line_too_long_is_skipped_without_being_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Bounded(io.StringIO):
+        def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]  # the stub of IOBase means bytes
+            assert size is not None
+            assert 0 < size <= 2 * MAX_LINE_CHARACTERS
+            return super().readline(size)
+
+    monkeypatch.setattr("sys.stdin", Bounded("a" * 5 * MAX_LINE_CHARACTERS + "\nSELECT 1\n"))
+    lines = list(iter(_next_line, ""))
+    assert [len(lines[0]) > MAX_LINE_CHARACTERS, *lines[1:]] == [True, "SELECT 1\n"]
