@@ -35,6 +35,8 @@ class FoundPhone:
     """Other addresses of the same phone, which are not used."""
     error: str | None = None
     """Why it could not be asked; its actor goes on trying."""
+    awaits_owner: bool = False
+    """The phone is there, and its owner must accept our key."""
     seed: int | None = None
     """Of a simulated phone's app."""
     capture: CaptureMethod = CaptureMethod.RAW
@@ -93,7 +95,12 @@ async def identify(
             try:
                 asked[entry.address] = attrs.evolve(entry, phone=await _greet(client_now, entry.address, attached))
             except DeviceError as error:
-                asked[entry.address] = attrs.evolve(entry, phone=PhoneId(slug_for(entry.address)), error=str(error))
+                asked[entry.address] = attrs.evolve(
+                    entry,
+                    phone=PhoneId(slug_for(entry.address)),
+                    error=str(error),
+                    awaits_owner=isinstance(error, DeviceUnauthorized),
+                )
                 emit("actors.phone.unreachable", level="warning", address=entry.address, error=str(error))
 
     async with trio.open_nursery() as nursery:

@@ -22,7 +22,7 @@ from actors.devices.base import DeviceError
 from actors.discovery import FoundPhone, identify
 from actors.engine import engine_spec_for
 from actors.fleet_phones import Link, Ways, heard_at, open_phone, run_phone_child
-from actors.phone import STOPPED, PhoneJob, draw_from
+from actors.phone import ALLOW_US, STOPPED, UNAUTHORIZED, PhoneJob, draw_from
 from actors.recorder import Recorder
 from actors.replayed import app_for_replay, open_replayed, replay_phones, restart_nothing
 from actors.results.record import VERSION, Header
@@ -55,6 +55,7 @@ PHONE_INTENSITY = Intensity(max_restarts=8, period_seconds=240.0, cap_seconds=8.
 ADB_INTENSITY = Intensity(max_restarts=5, period_seconds=60.0, cap_seconds=2.0, healthy_seconds=30.0)
 PHONE_GRACE_SECONDS = 5.0  # a step, a swipe that lifts its finger, and the disconnect
 WATCH_SECONDS = 0.5
+OWNER_SECONDS = 600.0  # to walk over to the phones; only when nothing but unauthorized phones is left of a run
 
 
 class FleetError(Exception):
@@ -95,9 +96,14 @@ class Fleet:
                     on_give_up=OnGiveUp.QUARANTINE,
                 )
             )
-        while any(job.session is not None for job in self.jobs):
+        alone_since = math.inf
+        while left := [job for job in self.jobs if job.session is not None]:
             await trio.sleep(WATCH_SECONDS)
             self._give_up_quarantined()
+            now = trio.current_time()
+            alone_since = min(alone_since, now) if all(job.state == UNAUTHORIZED for job in left) else math.inf
+            if now - alone_since >= OWNER_SECONDS:
+                self._give_up_unauthorized(left)
             if self.supervisor.statistics().draining:
                 break
 
@@ -106,10 +112,18 @@ class Fleet:
         for job in self.jobs:
             child = children.get(f"phone-{job.phone}")
             if child is not None and child.state is State.QUARANTINED and job.session is not None:
-                job.state = "quarantined"
-                if self.connections is not None:
-                    self.connections.forget(job.address)
-                job.give_up(Outcome.QUARANTINED, child.last_error or "the phone kept failing")
+                self._quarantine(job, child.last_error or "the phone kept failing")
+
+    def _give_up_unauthorized(self, jobs: list[PhoneJob]) -> None:
+        reason = f"unauthorized, and nothing else was left to play for {OWNER_SECONDS:g} s: {ALLOW_US}"
+        for job in jobs:
+            self._quarantine(job, reason)
+
+    def _quarantine(self, job: PhoneJob, reason: str) -> None:
+        job.state = "quarantined"
+        if self.connections is not None:
+            self.connections.forget(job.address)
+        job.give_up(Outcome.QUARANTINED, reason)
 
     async def drain(self) -> None:
         """Stop politely: every phone is told at once, then everything ends in reverse order."""
@@ -219,7 +233,7 @@ async def open_fleet(
             found += replays
             for alias in (alias for phone in found for alias in phone.aliases):
                 connections.forget(alias)
-            if all(phone.error is not None for phone in found):
+            if all(phone.error is not None and not phone.awaits_owner for phone in found):
                 raise FleetError("no phone can be reached; " + "; ".join(f"{p.address}: {p.error}" for p in found[:4]))
             memory = MethodMemory(memory_path())
             fleet = Fleet(
@@ -399,6 +413,7 @@ def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], ways: Ways, secrets
                 sessions=sessions,
                 keeper=keeper,
                 on_end=fleet.take_end,
+                wait_authorized=partial(ways.connections.wait_authorized, found.address),
             )
         )
     return jobs
@@ -469,6 +484,8 @@ class PhoneStatus:
     """Since the phone's last answer, end to end; None if it never gave one."""
     connection: str = ""
     """How it stands: ready, offline, unauthorized, silent, ..."""
+    remedy: str = ""
+    """What somebody has to do about the phone; empty: nothing."""
 
 
 def statuses(fleet: Fleet) -> list[PhoneStatus]:
@@ -490,7 +507,7 @@ def _status(job: PhoneJob, health: ConnectionHealth | None) -> PhoneStatus:
         step=tally.steps,
         score=session.policy.score,
         action=statistics.last_action,
-        why=job.needs_human or statistics.last_why,
+        why=job.needs_human or job.note or statistics.last_why,
         capture_ms=_milliseconds(statistics.capture_seconds),
         plan_ms=_milliseconds(statistics.plan_seconds),
         stale=tally.stale_age + tally.stale_target + tally.stale_geometry,
@@ -507,6 +524,7 @@ def _status(job: PhoneJob, health: ConnectionHealth | None) -> PhoneStatus:
         capture_method=counts.capture_method if counts is not None else "",
         probe_age_seconds=None if answered_ago is None else round(answered_ago, 2),
         connection=health.standing.value if health is not None else "",
+        remedy=job.note,
     )
 
 

@@ -3,6 +3,7 @@
 import io
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -22,13 +23,16 @@ from runtime.telemetry import emit
 
 REFRESH_SECONDS = 0.5
 SVG_SECONDS = 5.0
-SVG_COLUMNS = 150
+SVG_COLUMNS = 165
 CELL_PADDING = 3  # characters that a column costs beside its content: a line and a space on either side
+READY = "ready"
+NAMED_PHONES = 4  # in one line of what to do
 LINE_SECONDS = 5.0  # headless: one JSON line of progress this often
 
 _STATE_STYLES = {
     "playing": "green",
     "lost": "yellow",
+    "unauthorized": "bold magenta",
     "needs_human": "bold magenta",
     "quarantined": "red",
     "done": "dim",
@@ -51,15 +55,16 @@ _COLUMNS = (
     _Column("phone", lambda row: row.phone, 0),
     _Column("app", lambda row: row.app, 2),
     _Column("state", lambda row: row.outcome or row.state, 0),
+    _Column("connection", lambda row: row.connection or "-", 3),
     _Column("step", lambda row: str(row.step), 0, "right"),
     _Column("score", lambda row: _number(row.score), 0, "right"),
     _Column("last action", lambda row: row.action, 1, most=18),
-    _Column("why", lambda row: row.why, 8, most=24),
-    _Column("capture", lambda row: _milliseconds(row.capture_ms), 7, "right"),
-    _Column("plan", lambda row: _milliseconds(row.plan_ms), 6, "right"),
-    _Column("stale", lambda row: str(row.stale), 4, "right"),
-    _Column("no effect", lambda row: str(row.no_effect), 3, "right"),
-    _Column("stall", lambda row: f"{row.stall:.0%}", 5, "right"),
+    _Column("why", lambda row: row.why, 9, most=24),
+    _Column("capture", lambda row: _milliseconds(row.capture_ms), 8, "right"),
+    _Column("plan", lambda row: _milliseconds(row.plan_ms), 7, "right"),
+    _Column("stale", lambda row: str(row.stale), 5, "right"),
+    _Column("no effect", lambda row: str(row.no_effect), 4, "right"),
+    _Column("stall", lambda row: f"{row.stall:.0%}", 6, "right"),
 )
 
 
@@ -149,7 +154,19 @@ def render(
     """The whole view, for a terminal of this width and encoding."""
     table = table_for(rows, width, encoding)
     table.title = Text(_clean(title, encoding))
-    return Group(table, totals_for(rows, pool, seconds))
+    return Group(table, totals_for(rows, pool, seconds), *(Text(_clean(line, encoding)) for line in troubles_in(rows)))
+
+
+def troubles_in(rows: Sequence[PhoneStatus]) -> list[str]:
+    """What a narrow terminal has no column for: connections that are not ready, and what to do about phones."""
+    playing = [row for row in rows if not row.outcome]
+    counted = Counter(row.connection for row in playing if row.connection not in ("", READY))
+    lines = ["connections: " + ", ".join(f"{count} {name}" for name, count in sorted(counted.items()))] * bool(counted)
+    for remedy in dict.fromkeys(row.remedy for row in playing if row.remedy):
+        phones = [row.phone for row in playing if row.remedy == remedy]
+        more = f" and {len(phones) - NAMED_PHONES} more" if len(phones) > NAMED_PHONES else ""
+        lines.append(f"{', '.join(phones[:NAMED_PHONES])}{more}: {remedy}")
+    return lines
 
 
 async def show_live(fleet: Fleet, console: Console) -> None:

@@ -1,13 +1,14 @@
 """One phone: opened, set up, played on and put away, episode after episode. The supervisor restarts it when lost."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import attrs
 import trio
 
+from actors.devices.adb.errors import DeviceUnauthorized
 from actors.devices.base import Device, DeviceError, DeviceLost
 from actors.scenario import AppConfig
 from actors.session import EpisodeSession
@@ -19,6 +20,8 @@ from runtime.ids import PhoneId
 from runtime.telemetry import bind, counter, emit
 
 STOPPED = "the run was stopped"
+UNAUTHORIZED = "unauthorized"
+ALLOW_US = "allow this computer on the phone's screen, or set $ADB_VENDOR_KEYS to a key that it knows"
 _LOST = counter("actors_lost_phones_total", "Times that a phone went away while an episode was played on it.")
 
 
@@ -42,10 +45,14 @@ class PhoneJob:
     sessions: Sequence[EpisodeSession]
     keeper: AppKeeper
     on_end: Callable[[EpisodeSession, EpisodeEnd], None]
+    wait_authorized: Callable[[], Awaitable[None]] | None = None
+    """Returns once adb no longer lists the phone as unauthorized."""
     lost: int = 0
     """Times that the phone went away."""
     stopping: bool = False
     state: str = "waiting"
+    note: str = ""
+    """What somebody has to do about the phone itself."""
     device: Device | None = None
     current: int = 0
     """Index of the session that plays, or is next."""
@@ -108,27 +115,75 @@ async def run_phone(
 ) -> None:
     """The phone's actor: plays its sessions until none is left or a drain is asked for.
 
+    A phone that is found unauthorized is waited for, as long as it takes: that is no failure, and no restart cures it.
+
     Raises:
         DeviceLost: the phone went away; started again, it plays the same episode on.
     """
+    ready = _Ready(task_status)
     with bind(phone=job.phone):
-        job.state = "opening"
-        try:
-            async with job.open_device() as device:
-                job.device = device
-                task_status.started()
-                await _play_all(job, device, context)
-        except DeviceLost as error:
-            job.lost += 1
-            job.state = "lost"
-            _LOST.inc()
-            emit("actors.phone.lost", level="warning", error=str(error), times=job.lost)
-            if job.session is None:
-                raise Expected from error  # all episodes were over: nothing is left to come back for
-            raise
-        finally:
-            job.device = None
-        job.state = "done"
+        while not await _is_over(job, context, ready):
+            ready.tell()  # an actor that waits for its phone's owner is not late
+            if not await _is_authorized(job, context):
+                return
+
+
+@attrs.define
+class _Ready:
+    """Tells the supervisor once, whatever comes first."""
+
+    task_status: trio.TaskStatus[None]
+    is_told: bool = False
+
+    def tell(self) -> None:
+        """The actor is up."""
+        if not self.is_told:
+            self.is_told = True
+            self.task_status.started()
+
+
+async def _is_over(job: PhoneJob, context: ChildContext, ready: _Ready) -> bool:
+    """Play on the phone; False where it wants its owner to accept our key first. Raises as `run_phone`."""
+    job.state, job.note = "opening", ""
+    try:
+        async with job.open_device() as device:
+            job.device = device
+            ready.tell()
+            await _play_all(job, device, context)
+    except DeviceLost as error:
+        is_found_so = job.device is None and isinstance(error, DeviceUnauthorized)
+        if is_found_so and job.wait_authorized is not None and job.session is not None:
+            job.state, job.note = UNAUTHORIZED, ALLOW_US
+            emit("actors.phone.unauthorized", level="warning", address=job.address, remedy=ALLOW_US)
+            return False
+        job.lost += 1
+        job.state = "lost"
+        _LOST.inc()
+        emit("actors.phone.lost", level="warning", error=str(error), times=job.lost)
+        if job.session is None:
+            raise Expected from error  # all episodes were over: nothing is left to come back for
+        raise
+    finally:
+        job.device = None
+    job.state = "done"
+    return True
+
+
+async def _is_authorized(job: PhoneJob, context: ChildContext) -> bool:
+    """Wait until adb tells a change of the phone; False when there is nothing to go on with."""
+    assert job.wait_authorized is not None, "who cannot wait is lost"
+    changed = False
+    async with trio.open_nursery() as nursery:
+
+        async def cancel_on_drain() -> None:
+            await context.draining.wait()
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(cancel_on_drain)
+        await job.wait_authorized()
+        changed = True
+        nursery.cancel_scope.cancel()
+    return changed and job.session is not None and not context.draining.is_set()
 
 
 async def _play_all(job: PhoneJob, device: Device, context: ChildContext) -> None:

@@ -39,10 +39,12 @@ def status(folder: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({key: value for key, value in answered.items() if key != "ok"}, indent=1))
         return
-    table = Table("phone", "app", "state", "step", "score", "why", title=f"{answered['scenario']}  {answered['run']}")
+    columns = ("phone", "app", "state", "connection", "step", "score", "why")
+    table = Table(*columns, title=f"{answered['scenario']}  {answered['run']}")
     for row in answered["phones"]:
         score = "-" if row["score"] is None else f"{row['score']:g}"
-        table.add_row(row["phone"], row["app"], row["outcome"] or row["state"], str(row["step"]), score, row["why"])
+        state, connection = row["outcome"] or row["state"], row["connection"] or "-"
+        table.add_row(row["phone"], row["app"], state, connection, str(row["step"]), score, row["why"])
     Console().print(table)
 
 

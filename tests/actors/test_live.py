@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 
 from actors.fleet import PhoneStatus
-from actors.live import columns_for, render, svg_for
+from actors.live import SVG_COLUMNS, columns_for, render, svg_for
 from inference.pool import PoolStatistics
 
 STATUS = PhoneStatus(
@@ -75,7 +75,7 @@ def test_columns_leave_in_the_order_of_their_worth() -> None:
 
     assert columns_for(rows, 40) == always
     assert columns_for(rows, 80) == ["phone", "app", "state", "step", "score", "last action"]
-    assert len(columns_for(rows, 250)) == 12
+    assert len(columns_for(rows, 250)) == 13
     counts = [len(columns_for(rows, width)) for width in range(20, 200)]
     assert counts == sorted(counts)
     assert "why" not in columns_for(rows, 120)
@@ -104,6 +104,25 @@ def test_words_of_a_model_are_no_markup_and_no_escape_sequence() -> None:
 
 def test_the_picture_of_the_view_has_every_column() -> None:
     pool = PoolStatistics(engines=(), completed=1, **_rest())
-    svg = svg_for(render([STATUS], pool, 1.0, "test", width=150), "test")
+    svg = svg_for(render([STATUS], pool, 1.0, "test", width=SVG_COLUMNS), "test")
 
     assert all(name in svg for name in ("phone", "score", "last&#160;action", "why"))
+
+
+def test_connections_are_shown_and_what_to_do_about_them_at_every_width() -> None:
+    remedy = "allow this computer on the phone's screen"
+    away = attrs.evolve(STATUS, phone="CORRAL0002", connection="unauthorized", state="unauthorized", remedy=remedy)
+    rows = [
+        attrs.evolve(STATUS, connection="ready"),
+        away,
+        attrs.evolve(STATUS, phone="CORRAL0003", connection="silent"),
+    ]
+    (line,) = [line for line in drawn(160, rows=rows).splitlines() if "CORRAL0003" in line]
+    assert "silent" in line
+    for width in (60, 160):
+        words = " ".join(drawn(width, rows=rows).split())
+        assert "connections: 1 silent, 1 unauthorized" in words
+        assert f"CORRAL0002: {remedy}" in words
+    over = [attrs.evolve(row, outcome="cancelled") for row in rows]
+    assert "connections:" not in drawn(160, rows=over)
+    assert remedy not in drawn(160, rows=over)

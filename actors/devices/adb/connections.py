@@ -122,6 +122,11 @@ class PhoneConnections:
         self.client_now()  # says so where there is no server
         raise _late(phone, timeout_seconds)
 
+    async def wait_authorized(self, address: str) -> None:
+        """Return once adb no longer lists the phone as unauthorized, or nobody wants it any more. Asks nothing."""
+        while (phone := self.states.find(address)) is not None and phone.standing is Standing.UNAUTHORIZED:
+            await self._changed.wait()
+
     def doubt(self, address: str) -> None:
         """Somebody has lost the phone: whoever waits for it next waits for an answer of it."""
         self.states.doubt(address)
