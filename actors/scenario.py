@@ -152,6 +152,8 @@ class SimulatedPhones:
     capture: CaptureMethod = CaptureMethod.RAW
     """`scrcpy` needs no server file here: simulated phones bring their own."""
     size: str = attrs.field(default="720x1280", metadata={"pattern": _SIZE, "means": "a size like 720x1280"})
+    second_size: str | None = attrs.field(default=None, metadata={"pattern": _SIZE, "means": "a size like 720x1280"})
+    """Of a second display that shows nothing, as a foldable's cover; without it there is one display."""
     faults: tuple[Fault, ...] = ()
     """What goes wrong with them, and when; `phones` counts this group's from 0."""
 

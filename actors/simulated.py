@@ -99,6 +99,8 @@ class SimulatedGroup:
         command += ["--count", str(self.config.count), "--app", self.config.app, "--seed", str(self.seed)]
         command += ["--size", self.config.size, "--base-port", str(self.base_port)]
         command += ["--first-number", str(self.first_number), *self.extra]
+        if self.config.second_size is not None:
+            command += ["--second-size", self.config.second_size]
         if self.config.faults:
             plan = log_dir / f"{self.name}.faults.toml"
             plan.write_bytes(encode_faults(self.config.faults))

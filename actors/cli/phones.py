@@ -32,6 +32,11 @@ def parse_size(_context: click.Context, _parameter: click.Parameter, text: str) 
     return int(found.group(1)), int(found.group(2))
 
 
+def parse_optional_size(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, int] | None:
+    """As `parse_size`; None stays None."""
+    return None if text is None else parse_size(context, parameter, text)
+
+
 @click.group()
 def phones() -> None:
     """Simulated phones that speak the real ADB protocol."""
@@ -59,6 +64,11 @@ def phones() -> None:
     type=click.Choice([kind.value for kind in VideoKind]),
     help="What a scrcpy server sends: the screen, or one stream encoded once for all phones.",
 )
+@click.option(
+    "--second-size",
+    callback=parse_optional_size,
+    help="A second display of this size, which shows nothing and is found before the first, as on foldables.",
+)
 @click.option("--stamped", is_flag=True, help="Draw the machine's monotonic clock into every picture.")
 @click.option(
     "--grainy", is_flag=True, help="Lay a fixed grain over every picture, so that PNGs are as large as of games."
@@ -83,6 +93,7 @@ def simulate(
     base_port: int,
     first_number: int,
     video: str,
+    second_size: tuple[int, int] | None,
     stamped: bool,
     grainy: bool,
     faults_file: Path | None,
@@ -103,6 +114,7 @@ def simulate(
             video=VideoKind(video),
             stamped=stamped,
             grainy=grainy,
+            second_size=second_size,
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error

@@ -13,8 +13,9 @@ import attrs
 import trio
 
 from actors.devices.adb.client import AdbClient, AdbSocket
-from actors.devices.adb.display import GEOMETRY_COMMAND, parse_geometry
-from actors.devices.adb.errors import AdbProtocolError, TruncatedCapture
+from actors.devices.adb.display import GEOMETRY_COMMAND, is_display_complaint, parse_geometry
+from actors.devices.adb.display_choice import ANY_DISPLAY
+from actors.devices.adb.errors import AdbProtocolError, DisplayUnsettled, TruncatedCapture
 from actors.devices.adb.png import pixels_in
 from actors.devices.adb.wire import CLOSED_STDIN, WireError, compact_shell
 from actors.devices.base import CaptureFailed, CaptureMethod
@@ -33,6 +34,7 @@ GROWTH = 2
 GZIP_WINDOW = 16 + zlib.MAX_WBITS
 LARGEST_BANNER = 4096
 _BANNER = re.compile(rb"(?:[\t\x20-\x7e]*\r?\n)+")
+COMPLAINT_SIZE = 512
 _FRAMING_RESERVE = 4096  # shell,v2 adds five bytes a piece, and pieces may be small
 
 
@@ -143,6 +145,10 @@ class ScreencapMethod:
     is_sized: bool = False
     """The output is as long as the screen's size says."""
 
+    def command_for(self, display: str | None) -> str:
+        """The command line for that display, which is a number."""
+        return self.command.replace("screencap", f"screencap -d {display}", 1) if display else self.command
+
 
 SCREENCAP_METHODS: dict[CaptureMethod, ScreencapMethod] = {
     CaptureMethod.RAW: ScreencapMethod("screencap", _decode_raw, may_frame=True, is_sized=True),
@@ -160,6 +166,7 @@ async def capture_screen(
     max_side: int | None,
     expected: Geometry | None = None,
     method: CaptureMethod = CaptureMethod.RAW,
+    display: str | None = None,
 ) -> Picture:
     """One picture by a method of `SCREENCAP_METHODS`. Put a `total_deadline` around it.
 
@@ -170,8 +177,10 @@ async def capture_screen(
         max_side: reduce the picture so that its longer side is at most this many pixels.
         expected: the screen as it was last, which says how long the output will be.
         method: which way.
+        display: which of the phone's displays; None: it is thought to have one; `ANY_DISPLAY`: whichever it takes.
 
     Raises:
+        DisplayUnsettled: it has several displays, or not that one.
         TruncatedCapture: the stream ended early.
         CaptureFailed: what came is no picture.
         DeviceLost: the phone or the adb server is gone.
@@ -180,7 +189,9 @@ async def capture_screen(
     is_framed = framed and way.may_frame
     size = BYTES_PER_PIXEL * expected.width * expected.height if expected is not None and way.is_sized else 0
     with client.borrowed_buffer(max(size + _FRAMING_RESERVE, FIRST_BUFFER_SIZE)) as buffer:
-        async with client.open_service(serial, f"{'shell,v2,raw' if is_framed else 'exec'}:{way.command}") as socket:
+        async with client.open_service(
+            serial, f"{'shell,v2,raw' if is_framed else 'exec'}:{way.command_for(display)}"
+        ) as socket:
             if is_framed:
                 await socket.send(CLOSED_STDIN)
             length = await _receive_all(socket, buffer)
@@ -188,7 +199,7 @@ async def capture_screen(
 
         def convert() -> tuple[Pixels, int, int]:
             with memoryview(buffer) as whole, whole[:length] as wire:
-                return _convert(wire, way, framed=is_framed, max_side=max_side, phone=serial)
+                return _convert(wire, way, display, framed=is_framed, max_side=max_side, phone=serial)
 
         # not abandoned on cancel: the buffer must not go to another phone while the thread reads it
         pixels, width, height = await trio.to_thread.run_sync(convert, limiter=client.limiter)
@@ -196,21 +207,30 @@ async def capture_screen(
 
 
 def _convert(
-    wire: memoryview, way: ScreencapMethod, *, framed: bool, max_side: int | None, phone: str
+    wire: memoryview, way: ScreencapMethod, display: str | None, *, framed: bool, max_side: int | None, phone: str
 ) -> tuple[Pixels, int, int]:
     if not framed:
+        refuse_display_complaint(bytes(wire[:COMPLAINT_SIZE]), display, phone=phone)
         return way.decode(wire, max_side, phone)
     try:
         output = compact_shell(wire)
     except WireError as error:
         raise CaptureFailed(f"the capture is no shell stream: {error}", phone=phone) from error
     with output.stdout:
+        refuse_display_complaint(output.stderr[:COMPLAINT_SIZE], display, phone=phone)
         if output.exit_code is None:
             raise TruncatedCapture(f"the stream ended in mid-capture, after {len(wire)} bytes", phone=phone)
         if output.exit_code != 0:
             reason = output.stderr.decode("utf-8", "replace").strip()
             raise CaptureFailed(f"{way.command} exited with {output.exit_code}: {reason}", phone=phone)
         return way.decode(output.stdout, max_side, phone)
+
+
+def refuse_display_complaint(text: bytes, display: str | None, *, phone: str) -> None:
+    """Raises `DisplayUnsettled` where these first words of `screencap` complain of displays, and that can be mended."""
+    if display != ANY_DISPLAY and is_display_complaint(text):
+        words = text.decode("ascii", "replace").strip().splitlines()[0]
+        raise DisplayUnsettled(f"the phone says of its displays: {words!r}", phone=phone)
 
 
 async def _receive_all(socket: AdbSocket, buffer: bytearray) -> int:

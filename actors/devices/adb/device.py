@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -12,7 +13,8 @@ from actors.devices.adb.capture import Picture, parse_geometry_output
 from actors.devices.adb.choosing import REFERENCE, SAFE_CHOICE, choose
 from actors.devices.adb.client import AdbClient, phone_timeout, total_deadline
 from actors.devices.adb.display import GEOMETRY_COMMAND
-from actors.devices.adb.errors import GeometryUnsettled, StreamBroken
+from actors.devices.adb.display_choice import DisplayChoice
+from actors.devices.adb.errors import DisplayUnsettled, GeometryUnsettled, StreamBroken
 from actors.devices.adb.identity import read_identity
 from actors.devices.adb.input import command_for, refuse_off_screen
 from actors.devices.adb.input_turns import InputTurns
@@ -98,6 +100,8 @@ class AdbDevice:
     keeper: StreamKeeper | None = None
     """Where a scrcpy server may be used."""
     turns: InputTurns = attrs.field(init=False)
+    display: DisplayChoice = attrs.field(init=False)
+    """Which display is captured where the phone has several."""
     is_method_ours: bool = attrs.field(init=False, default=False)
     """It was chosen here, and may be changed here."""
     memory: MethodMemory | None = attrs.field(init=False, default=None)
@@ -119,6 +123,7 @@ class AdbDevice:
 
     def __attrs_post_init__(self) -> None:
         self.turns = InputTurns(self.info.address)
+        self.display = DisplayChoice(self.address, partial(self.link.shell, timeout_seconds=self.deadlines.identify))
 
     @property
     def address(self) -> str:
@@ -377,16 +382,24 @@ class AdbDevice:
         reads = 0
         while True:
             requested_at = trio.current_time()
-            picture, geometry = await self._picture_and_geometry(method)
+            reads += 1
+            try:
+                picture, geometry = await self._picture_and_geometry(method)
+            except DisplayUnsettled:
+                if reads == MAX_GEOMETRY_READS:
+                    raise
+                await self.display.choose(warned=True)
+                continue
             if (picture.width, picture.height) == (geometry.width, geometry.height):
                 return requested_at, picture, geometry
-            reads += 1
             if reads == MAX_GEOMETRY_READS:
                 raise GeometryUnsettled(
                     f"the picture is {picture.width}x{picture.height}, the screen {geometry.width}x"
                     f"{geometry.height}, {reads} times in a row",
                     phone=self.address,
                 )
+            if self.display.display:
+                await self.display.choose()  # a foldable that was opened or closed shows its app on another one
 
     async def _picture_and_geometry(self, method: CaptureMethod) -> tuple[Picture, Geometry]:
         pictures: list[Picture] = []
@@ -403,7 +416,10 @@ class AdbDevice:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read, nursery)
             try:
-                pictures.append(await self.link.picture(method, max_side=self.max_side, expected=self._geometry))
+                picture = await self.link.picture(
+                    method, max_side=self.max_side, expected=self._geometry, display=self.display.display
+                )
+                pictures.append(picture)
             except DeviceError as error:
                 failures.append(error)
                 nursery.cancel_scope.cancel()
@@ -491,6 +507,7 @@ async def open_adb_device(
         native = driver is Driver.NATIVE
         link: Link = NativeLink(client, address, framed) if native else AdbutilsLink(client, address)
         device = AdbDevice(client, info, features, max_side, clock, deadlines, link)
+        await device.display.choose()
         async with AsyncExitStack() as stack:
             if scrcpy is not None and method in (CaptureMethod.AUTO, CaptureMethod.SCRCPY):
                 await _keep_stream(stack, device, attrs.evolve(scrcpy, max_side=max_side))

@@ -1,4 +1,4 @@
-"""The screen's size, rotation and density out of what Android prints, in the words of Android 7 to 15."""
+"""The screen's size, rotation and density, and the phone's displays, in the words of Android 7 to 15."""
 
 import re
 
@@ -7,6 +7,13 @@ from policies.geometry import Geometry
 GEOMETRY_COMMAND = "dumpsys window displays"
 """Cheap (no app is asked), and all three in one answer."""
 
+DISPLAYS_COMMAND = "dumpsys SurfaceFlinger --display-id"
+VIEWPORTS_COMMAND = "dumpsys display"
+"""Long; asked only of a phone with several displays."""
+
+_DISPLAY = re.compile(r"^Display (\d{1,20})\b", re.MULTILINE)
+_DEFAULT_VIEWPORT = re.compile(r"\bdisplayId=0, uniqueId='?local:(\d{1,20})\b")
+_DISPLAY_COMPLAINT = re.compile(rb"display id|multiple displays", re.IGNORECASE)
 _FRAMES = re.compile(r"DisplayFrames w=(\d+) h=(\d+) r=(\d)")
 _CURRENT = re.compile(r"\bcur=(\d+)x(\d+)")
 _ROTATION = re.compile(r"\bm(?:Current)?Rotation=(?:ROTATION_)?(\d+)")
@@ -31,3 +38,19 @@ def parse_geometry(text: str) -> Geometry | None:
     if density is None or rotation > 3 or not width or not height:
         return None
     return Geometry(width=width, height=height, rotation=rotation, density=int(density.group(1)))
+
+
+def parse_display_ids(text: str) -> tuple[str, ...]:
+    """Physical displays in `DISPLAYS_COMMAND`, in its order; empty where the phone does not know the command."""
+    return tuple(dict.fromkeys(_DISPLAY.findall(text)))
+
+
+def parse_default_display(text: str) -> str | None:
+    """The display that is logical display 0, which apps and touches belong to, out of `VIEWPORTS_COMMAND`."""
+    found = _DEFAULT_VIEWPORT.search(text)
+    return None if found is None else found.group(1)
+
+
+def is_display_complaint(text: bytes) -> bool:
+    """True for `screencap`'s words that it was told no display where there are several, or one that is not there."""
+    return _DISPLAY_COMPLAINT.search(text) is not None

@@ -47,6 +47,10 @@ class GeometryUnsettled(CaptureFailed):
     """The screen kept turning while it was read: picture and geometry never agreed."""
 
 
+class DisplayUnsettled(CaptureFailed):
+    """The phone has several displays and was told none, or one that is not there any more."""
+
+
 class PhoneTaken(DeviceLost):
     """The address leads to a phone that is driven already, or to another one than before."""
 

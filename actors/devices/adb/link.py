@@ -8,7 +8,13 @@ from typing import Any, Protocol, TypeVar
 import attrs
 import trio
 
-from actors.devices.adb.capture import SCREENCAP_METHODS, Picture, capture_screen
+from actors.devices.adb.capture import (
+    COMPLAINT_SIZE,
+    SCREENCAP_METHODS,
+    Picture,
+    capture_screen,
+    refuse_display_complaint,
+)
 from actors.devices.adb.client import HOST, AdbClient, phone_timeout, total_deadline
 from actors.devices.adb.errors import AdbServerLost, refusal_for
 from actors.devices.adb.shell import run_shell
@@ -27,7 +33,9 @@ class Link(Protocol):
         """Run a command on the phone, as `run_shell`."""
         ...
 
-    async def picture(self, method: CaptureMethod, *, max_side: int | None, expected: Geometry | None) -> Picture:
+    async def picture(
+        self, method: CaptureMethod, *, max_side: int | None, expected: Geometry | None, display: str | None = None
+    ) -> Picture:
         """Capture the screen, as `capture_screen`."""
         ...
 
@@ -45,10 +53,18 @@ class NativeLink:
         """Run a command."""
         return await run_shell(self.client, self.serial, command, timeout_seconds=timeout_seconds, framed=self.framed)
 
-    async def picture(self, method: CaptureMethod, *, max_side: int | None, expected: Geometry | None) -> Picture:
+    async def picture(
+        self, method: CaptureMethod, *, max_side: int | None, expected: Geometry | None, display: str | None = None
+    ) -> Picture:
         """Capture the screen."""
         return await capture_screen(
-            self.client, self.serial, framed=self.framed, max_side=max_side, expected=expected, method=method
+            self.client,
+            self.serial,
+            framed=self.framed,
+            max_side=max_side,
+            expected=expected,
+            method=method,
+            display=display,
         )
 
 
@@ -70,14 +86,17 @@ class AdbutilsLink:
         with total_deadline(timeout_seconds, lambda: phone_timeout(self.serial, f"shell {command!r}", timeout_seconds)):
             return ShellResult(await self._read(f"shell:{command}"), b"", None)
 
-    async def picture(self, method: CaptureMethod, *, max_side: int | None, expected: Geometry | None) -> Picture:
+    async def picture(
+        self, method: CaptureMethod, *, max_side: int | None, expected: Geometry | None, display: str | None = None
+    ) -> Picture:
         """Capture the screen; the same checks as for the native client hold."""
         del expected  # the library has no buffer that could be prepared
         way = SCREENCAP_METHODS[method]
-        output = await self._read(f"exec:{way.command}")
+        output = await self._read(f"exec:{way.command_for(display)}")
         received_at = trio.current_time()
 
         def convert() -> Any:
+            refuse_display_complaint(output[:COMPLAINT_SIZE], display, phone=self.serial)
             return way.decode(memoryview(output), max_side, self.serial)
 
         pixels, width, height = await trio.to_thread.run_sync(convert, limiter=self.client.limiter)

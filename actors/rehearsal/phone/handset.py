@@ -16,6 +16,7 @@ import numpy as np
 import trio
 
 from actors.rehearsal.apps.base import App, AppFactory, Canvas, LogLine, Touch, TouchPhase
+from actors.rehearsal.phone.displays import second_screen
 from actors.rehearsal.phone.fault_effects import FaultEffects
 from actors.rehearsal.phone.launcher import Launcher
 from actors.rehearsal.phone.packages import PackageRegistry
@@ -36,6 +37,19 @@ _shared_pngs: dict[tuple[str | None, bool, Geometry, int], bytes] = {}
 HEADER_SIZE = 16
 PIXEL_FORMAT_RGBA_8888 = 1
 COLORSPACE_SRGB = 1
+
+
+def _raw_of(canvas: Canvas) -> tuple[bytes, memoryview]:
+    height, width = canvas.shape[:2]
+    header = np.array([width, height, PIXEL_FORMAT_RGBA_8888, COLORSPACE_SRGB], _HEADER).tobytes()
+    pixels = np.ascontiguousarray(cv2.cvtColor(canvas, cv2.COLOR_RGB2RGBA))
+    return header, pixels.data.cast("B")
+
+
+def _png_of(canvas: Canvas) -> bytes:
+    settings = [cv2.IMWRITE_PNG_COMPRESSION, PNG_LEVEL]
+    _, encoded = cv2.imencode(".png", cv2.cvtColor(canvas, cv2.COLOR_RGB2BGR), settings)
+    return encoded.tobytes()
 
 
 @attrs.frozen
@@ -141,6 +155,18 @@ class Handset:
 
     # -- screen
 
+    async def second_raw(self) -> tuple[bytes, memoryview]:
+        """As `screencap_raw`, of the second display."""
+        return await trio.to_thread.run_sync(lambda: _raw_of(self._second_canvas()), limiter=self.drawing)
+
+    async def second_png(self) -> bytes:
+        """As `screencap_png`, of the second display."""
+        return await trio.to_thread.run_sync(lambda: _png_of(self._second_canvas()), limiter=self.drawing)
+
+    def _second_canvas(self) -> Canvas:
+        assert self.spec.second_size is not None, "it has one display"
+        return second_screen(self.spec.second_size)
+
     async def screencap_raw(self) -> tuple[bytes, memoryview]:
         """The 16-byte header (width, height, format, colour space as u32), and width x height x 4 bytes of RGBA."""
         async with self._world:
@@ -175,11 +201,7 @@ class Handset:
         return stamped(canvas, time.monotonic()) if is_stamped else canvas
 
     def _raw(self, app: App, now: float) -> tuple[bytes, memoryview]:
-        canvas = self._canvas(app, now)
-        height, width = canvas.shape[:2]
-        header = np.array([width, height, PIXEL_FORMAT_RGBA_8888, COLORSPACE_SRGB], _HEADER).tobytes()
-        pixels = np.ascontiguousarray(cv2.cvtColor(canvas, cv2.COLOR_RGB2RGBA))
-        return header, pixels.data.cast("B")
+        return _raw_of(self._canvas(app, now))
 
     def _png(self, app: App, now: float) -> bytes:
         if self.spec.video is VideoKind.SHARED and not self.effects.active:
@@ -190,9 +212,7 @@ class Handset:
         return self._encoded_png(app, now)
 
     def _encoded_png(self, app: App, now: float) -> bytes:
-        canvas = cv2.cvtColor(self._canvas(app, now), cv2.COLOR_RGB2BGR)
-        _, encoded = cv2.imencode(".png", canvas, [cv2.IMWRITE_PNG_COMPRESSION, PNG_LEVEL])
-        return encoded.tobytes()
+        return _png_of(self._canvas(app, now))
 
     # -- input
 

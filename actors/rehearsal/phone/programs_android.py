@@ -7,6 +7,7 @@ import attrs
 import trio
 
 from actors.rehearsal.apps.base import LogLine
+from actors.rehearsal.phone.displays import SECOND_DISPLAY, WARNING, displays_of, dump_display_ids, dump_viewports
 from actors.rehearsal.phone.handset import Handset
 from actors.rehearsal.phone.process import Process, Program, UsageError
 from actors.rehearsal.phone.programs_unix import store
@@ -77,15 +78,27 @@ async def _wm(process: Process) -> int:
 
 
 async def _screencap(process: Process) -> int:
-    words = list(process.arguments)
-    files = [word for word in words if not word.startswith("-") and not word.isdigit()]
-    if len(files) > 1:
+    words, handset = list(process.arguments), process.handset
+    display = None
+    if "-d" in words:
+        at = words.index("-d")
+        display = words[at + 1] if at + 1 < len(words) else ""
+        del words[at : at + 2]
+    files = [word for word in words if not word.startswith("-")]
+    if len(files) > 1 or display == "":
         raise UsageError("usage: screencap [-hp] [-d display-id] [FILENAME]")
+    known = displays_of(handset.spec)
+    if display is None and len(known) > 1:
+        await process.complain(WARNING)
+    elif display is not None and display not in known:
+        raise UsageError(f"Display Id '{display}' is not valid.")
     is_png = "-p" in words or any(name.endswith(".png") for name in files)
+    is_second = (display or known[0]) == SECOND_DISPLAY
     if is_png:
-        parts: tuple[bytes | memoryview, ...] = (await process.handset.screencap_png(),)
+        png = await (handset.second_png() if is_second else handset.screencap_png())
+        parts: tuple[bytes | memoryview, ...] = (png,)
     else:
-        parts = await process.handset.screencap_raw()
+        parts = await (handset.second_raw() if is_second else handset.screencap_raw())
     if files:
         store(process.handset, files[0], b"".join(parts))
         return 0
@@ -165,6 +178,7 @@ def _dump_display(handset: Handset) -> list[str]:
         "DISPLAY MANAGER (dumpsys display)",
         f'    mOverrideDisplayInfo=DisplayInfo{{"Built-in Screen", displayId 0, real {geometry.width} x '
         f"{geometry.height}, rotation {geometry.rotation}, density {geometry.density} x {geometry.density} dpi}}",
+        dump_viewports(handset.spec),
         f"    mCurrentOrientation={geometry.rotation}",
     ]
 
@@ -184,6 +198,8 @@ async def _dumpsys(process: Process) -> int:
             lines = _dump_input(handset)
         case ("display", *_):
             lines = _dump_display(handset)
+        case ("SurfaceFlinger", "--display-id"):
+            lines = dump_display_ids(handset.spec)
         case ("battery",):
             lines = ["Current Battery Service state:", "  AC powered: true", "  level: 100", "  temperature: 270"]
         case (service, *_):

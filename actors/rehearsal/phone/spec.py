@@ -67,6 +67,8 @@ class PhoneSpec:
     video: VideoKind = VideoKind.LIVE
     stamped: bool = False
     """The machine's monotonic clock stands in every picture (`stamp.read_stamp`)."""
+    second_size: tuple[int, int] | None = None
+    """Of a second display, which shows nothing and is found before the first; None: there is one display."""
     grainy: bool = False
     """A fixed grain lies over every picture: a PNG of it is as large as of a game with painted scenery."""
 
@@ -77,6 +79,8 @@ class PhoneSpec:
             raise ValueError(f"port {self.port} is not between 0 and 65535")
         if not (MIN_SIDE <= self.width <= MAX_SIDE and MIN_SIDE <= self.height <= MAX_SIDE):
             raise ValueError(f"size {self.width}x{self.height}: each side must be {MIN_SIDE} to {MAX_SIDE}")
+        if self.second_size is not None and not all(MIN_SIDE <= side <= MAX_SIDE for side in self.second_size):
+            raise ValueError(f"second size {self.second_size}: each side must be {MIN_SIDE} to {MAX_SIDE}")
         if not MAX_PAYLOAD_V1 <= self.max_payload <= MAX_PAYLOAD:
             raise ValueError(f"max_payload {self.max_payload} is not between {MAX_PAYLOAD_V1} and {MAX_PAYLOAD}")
         if self.version not in (VERSION_CHECKSUM, VERSION_NO_CHECKSUM):
@@ -95,6 +99,7 @@ def specs_for(
     video: VideoKind = VideoKind.LIVE,
     stamped: bool = False,
     grainy: bool = False,
+    second_size: tuple[int, int] | None = None,
 ) -> tuple[PhoneSpec, ...]:
     """`count` phones on consecutive ports (or on free ones if `base_port` is 0), each with a seed of its own.
 
@@ -114,6 +119,7 @@ def specs_for(
             video=video,
             stamped=stamped,
             grainy=grainy,
+            second_size=second_size,
         )
         for number in range(count)
     )

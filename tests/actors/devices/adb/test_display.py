@@ -2,7 +2,12 @@
 
 import pytest
 
-from actors.devices.adb.display import parse_geometry
+from actors.devices.adb.display import (
+    is_display_complaint,
+    parse_default_display,
+    parse_display_ids,
+    parse_geometry,
+)
 from policies.geometry import Geometry
 
 ANDROID_13 = """  Display: mDisplayId=0 (organized)
@@ -32,3 +37,42 @@ ANDROID_8 = """    init=720x1280 320dpi cur=1280x720 app=1280x720 rng=720x672-12
 )
 def test_geometry(text: str, geometry: Geometry | None) -> None:
     assert parse_geometry(text) == geometry
+
+
+def test_displays() -> None:
+    text = """Display 4630946545580055170 (HWC display 0): port=130 pnpId=GGL displayName="Inner"
+Display 4630947043778501763 (HWC display 3): port=131 pnpId=GGL displayName="Display 77"
+Display 4630946545580055170 (HWC display 0): port=130
+"""
+    assert parse_display_ids(text) == ("4630946545580055170", "4630947043778501763")
+    for other in ("", "Can't find service: SurfaceFlinger", "Display ; reboot", "Display -1", "Display " + "9" * 21):
+        assert parse_display_ids(other) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "display"),
+    [
+        ("mViewports=[DisplayViewport{type=INTERNAL, displayId=2, uniqueId='local:7'}, DisplayViewport{type=INTERNAL, "
+         "valid=true, isActive=true, displayId=0, uniqueId='local:46', physicalPort=1}]", "46"),
+        ("Viewport INTERNAL: displayId=0, uniqueId=local:4619827259835644672, port=0", "4619827259835644672"),
+        ("displayId=0, uniqueId='virtual:com.android'", None),
+        ("displayId=00, uniqueId='local:3'", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_default_display(text: str, display: str | None) -> None:
+    assert parse_default_display(text) == display
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        (b"[Warning] Multiple displays were found, but no display id was specified!", True),
+        (b"Display Id '7' is not valid.", True),
+        (b"Invalid display ID: 7", True),
+        (b"Can't find surface", False),
+        (b"", False),
+    ],
+)
+def test_complaints_of_displays(text: bytes, is_one: bool) -> None:
+    assert is_display_complaint(text) == is_one

@@ -18,7 +18,8 @@ from actors.devices.adb.errors import TruncatedCapture
 from actors.devices.adb.method_memory import MethodMemory
 from actors.devices.adb.png import pixels_in
 from actors.devices.adb.scrcpy import ScrcpyConfig
-from actors.devices.base import ActionRefused, CaptureMethod, DeviceError
+from actors.devices.base import ActionRefused, CaptureMethod, DeviceError, Driver
+from actors.rehearsal.phone.displays import MAIN_DISPLAY, SECOND_DISPLAY
 from actors.rehearsal.phone.faults import Banner, Black, Crlf, Fault, PartBlack, Rotate, Secure, Truncate
 from actors.rehearsal.phone.scrcpy import ScrcpyServer
 from actors.rehearsal.phone.serve import SimulatedPhone
@@ -180,6 +181,40 @@ async def test_15_text_before_a_png_and_bytes_behind_it(adb_binary: Path, tmp_pa
     assert np.array_equal(good.pixels, cut_out.pixels)
     assert np.array_equal(good.pixels, repaired.pixels)
     assert np.array_equal(raw.pixels, raw_cut_out.pixels)
+
+
+@any_adb
+@pytest.mark.parametrize("driver", list(Driver))
+async def test_15_a_phone_with_two_displays_is_captured_on_the_one_that_apps_and_touches_belong_to(
+    adb_binary: Path, tmp_path: Path, driver: Driver
+) -> None:
+    """The same report: which display is captured is not sure where none is named."""
+    spec = probe_spec(second_size=(360, 640))  # of the same size: only its content tells them apart
+    async with (
+        simulated_phones([spec]) as (phone,),
+        genuine_adb(adb_binary, tmp_path / "home") as adb,
+        open_adb_device(adb.server.client, phone.address, driver=driver) as device,
+    ):
+        truth = probe_of(phone).draw(0.0)
+        for method in (CaptureMethod.RAW, CaptureMethod.RAW_EXEC, CaptureMethod.RAW_GZIP, CaptureMethod.PNG):
+            frame = await device.capture_by(method)
+            assert np.array_equal(frame.pixels, truth[..., ::-1])
+        # attached later, and taken away: nothing but the phone's complaint tells of it
+        for known in (None, "123"):
+            for method in (CaptureMethod.RAW, CaptureMethod.RAW_EXEC, CaptureMethod.RAW_GZIP, CaptureMethod.PNG):
+                device.display.display = known
+                frame = await device.capture_by(method)
+                assert np.array_equal(frame.pixels, truth[..., ::-1])
+                assert device.display.display == MAIN_DISPLAY
+
+
+@newest_adb
+async def test_15_a_foldable_that_is_closed_is_captured_on_the_other_display(adb_binary: Path, tmp_path: Path) -> None:
+    """The display that was right shows another size than the window manager's."""
+    async with driven(adb_binary, tmp_path, second_size=(200, 400)) as (_, device):
+        device.display.display = SECOND_DISPLAY
+        frame = await device.capture()
+        assert (frame.pixels.shape[:2], device.display.display) == ((640, 360), MAIN_DISPLAY)
 
 
 @any_adb
