@@ -108,7 +108,11 @@ def _print(rows: Sequence[DeviceRow], scenario: Scenario | None, *, lines: bool)
 
 def _shown(rows: Sequence[DeviceRow], scenario: Scenario | None, *, later_seconds: float = 0.0) -> Group:
     """The table, and below it one line a phone that something must be done about."""
-    table = Table("phone", "address", "state", "model", "size", "capture", "answered", "used by", box=None)
+    table = Table(box=None)
+    for name in ("phone", "address"):
+        table.add_column(name, overflow="fold")  # who it is must be readable whole, however narrow the terminal
+    for name in ("state", "model", "size", "capture", "answered", "used by"):
+        table.add_column(name)
     for row in rows:
         style = "green" if row.is_well else "yellow"
         if row.state not in (READY, "playing") and row.is_well:

@@ -6,7 +6,8 @@ The phone's `screencap` prints width, height, format (and, from Android 9 on, co
 import re
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import cast
 
 import attrs
@@ -134,6 +135,24 @@ def _decode_png(output: memoryview, max_side: int | None, phone: str) -> tuple[P
     return reduced(pixels, max_side), pixels.shape[1], pixels.shape[0]
 
 
+@attrs.define(eq=False)
+class WireBuffer:
+    """The memory that one phone's captures are received into, one after another; it goes with the phone."""
+
+    _memory: bytearray | None = None
+
+    @contextmanager
+    def borrowed(self, size: int) -> Iterator[bytearray]:
+        """At least `size` bytes, whose old content means nothing; a capture beside another has memory of its own."""
+        memory, self._memory = self._memory, None
+        if memory is None or len(memory) < size:
+            memory = bytearray(size)
+        try:
+            yield memory
+        finally:
+            self._memory = memory
+
+
 @attrs.frozen
 class ScreencapMethod:
     """One way to call `screencap`."""
@@ -167,6 +186,7 @@ async def capture_screen(
     expected: Geometry | None = None,
     method: CaptureMethod = CaptureMethod.RAW,
     display: str | None = None,
+    buffer: WireBuffer | None = None,
 ) -> Picture:
     """One picture by a method of `SCREENCAP_METHODS`. Put a `total_deadline` around it.
 
@@ -178,6 +198,7 @@ async def capture_screen(
         expected: the screen as it was last, which says how long the output will be.
         method: which way.
         display: which of the phone's displays; None: it is thought to have one; `ANY_DISPLAY`: whichever it takes.
+        buffer: the phone's own; None: memory for this once.
 
     Raises:
         DisplayUnsettled: it has several displays, or not that one.
@@ -188,20 +209,21 @@ async def capture_screen(
     way = SCREENCAP_METHODS[method]
     is_framed = framed and way.may_frame
     size = BYTES_PER_PIXEL * expected.width * expected.height if expected is not None and way.is_sized else 0
-    with client.borrowed_buffer(max(size + _FRAMING_RESERVE, FIRST_BUFFER_SIZE)) as buffer:
+    least = size + _FRAMING_RESERVE if size else FIRST_BUFFER_SIZE
+    with (buffer or WireBuffer()).borrowed(least) as memory:
         async with client.open_service(
             serial, f"{'shell,v2,raw' if is_framed else 'exec'}:{way.command_for(display)}"
         ) as socket:
             if is_framed:
                 await socket.send(CLOSED_STDIN)
-            length = await _receive_all(socket, buffer)
+            length = await _receive_all(socket, memory)
         received_at = trio.current_time()
 
         def convert() -> tuple[Pixels, int, int]:
-            with memoryview(buffer) as whole, whole[:length] as wire:
+            with memoryview(memory) as whole, whole[:length] as wire:
                 return _convert(wire, way, display, framed=is_framed, max_side=max_side, phone=serial)
 
-        # not abandoned on cancel: the buffer must not go to another phone while the thread reads it
+        # not abandoned on cancel: the memory must not be received into again while the thread reads it
         pixels, width, height = await trio.to_thread.run_sync(convert, limiter=client.limiter)
     return Picture(pixels, width, height, length, received_at)
 

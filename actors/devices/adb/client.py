@@ -130,7 +130,6 @@ class AdbClient:
     port: int
     limiter: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(os.cpu_count() or 1))
     """Threads that turn pixels: the work is pure CPU, so more than cores would only queue inside."""
-    _buffers: list[bytearray] = attrs.field(init=False, factory=list)
 
     @asynccontextmanager
     async def open_socket(self, *, phone: str = "") -> AsyncIterator[AdbSocket]:
@@ -226,19 +225,6 @@ class AdbClient:
             async with self.open_socket(phone=serial) as socket:
                 await socket.request(about)
                 await socket.expect_okay(about)
-
-    # -- buffers for wire bytes, shared by all phones: never more than captures under way at once
-
-    @contextmanager
-    def borrowed_buffer(self, size: int) -> Iterator[bytearray]:
-        """A buffer of at least `size` bytes, whose old content means nothing."""
-        buffer = self._buffers.pop() if self._buffers else bytearray(size)
-        if len(buffer) < size:
-            buffer = bytearray(size)
-        try:
-            yield buffer
-        finally:
-            self._buffers.append(buffer)
 
     async def _ask(self, request: str, timeout_seconds: float, *, phone: str = "") -> str:
         with total_deadline(timeout_seconds, lambda: self._unresponsive(request, timeout_seconds)):

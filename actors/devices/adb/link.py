@@ -12,6 +12,7 @@ from actors.devices.adb.capture import (
     COMPLAINT_SIZE,
     SCREENCAP_METHODS,
     Picture,
+    WireBuffer,
     capture_screen,
     refuse_display_complaint,
 )
@@ -48,6 +49,7 @@ class NativeLink:
     serial: str
     framed: bool
     """The phone has `shell_v2`."""
+    buffer: WireBuffer = attrs.field(init=False, factory=WireBuffer)
 
     async def shell(self, command: str, *, timeout_seconds: float) -> ShellResult:
         """Run a command."""
@@ -65,6 +67,7 @@ class NativeLink:
             expected=expected,
             method=method,
             display=display,
+            buffer=self.buffer,
         )
 
 

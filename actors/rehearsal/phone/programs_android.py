@@ -93,7 +93,7 @@ async def _screencap(process: Process) -> int:
     elif display is not None and display not in known:
         raise UsageError(f"Display Id '{display}' is not valid.")
     is_png = "-p" in words or any(name.endswith(".png") for name in files)
-    is_second = (display or known[0]) == SECOND_DISPLAY
+    is_second = (display or next(iter(known))) == SECOND_DISPLAY
     if is_png:
         png = await (handset.second_png() if is_second else handset.screencap_png())
         parts: tuple[bytes | memoryview, ...] = (png,)

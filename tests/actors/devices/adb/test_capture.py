@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devices.adb.capture import picture_from
+from actors.devices.adb.capture import WireBuffer, picture_from
 from actors.devices.adb.errors import TruncatedCapture
 from actors.devices.base import CaptureFailed
 from policies.frame import Pixels
@@ -88,3 +88,17 @@ def test_reduced_by_area_to_the_longer_side() -> None:
     assert (width, height) == (20, 40)
     assert pixels[..., 2].tolist() == np.full((20, 10), 100).tolist()
     assert read(data, max_side=40)[0].shape == (40, 20, 3)
+
+
+def test_a_phones_buffer_is_used_again_grows_and_is_never_used_twice_at_once() -> None:
+    buffer = WireBuffer()
+    with buffer.borrowed(10) as first:
+        first.extend(bytes(10))  # a capture that was longer than thought
+        with buffer.borrowed(10) as beside:
+            assert beside is not first
+    with buffer.borrowed(20) as again:
+        assert again is first
+    with buffer.borrowed(50) as larger:
+        assert len(larger) >= 50
+    with buffer.borrowed(5) as last:
+        assert last is larger

@@ -165,13 +165,3 @@ def test_refusals_are_typed(text: str, kind: type[Exception]) -> None:
     assert type(error) is kind
     assert error.phone == "p"
     assert text.split(".", maxsplit=1)[0] in str(error)
-
-
-def test_buffers_are_reused_and_grow() -> None:
-    client = AdbClient(1)
-    with client.borrowed_buffer(10) as first, client.borrowed_buffer(10) as second:
-        assert first is not second
-    with client.borrowed_buffer(5) as third:
-        assert third is first
-        with client.borrowed_buffer(50) as fourth:
-            assert len(fourth) >= 50

@@ -44,6 +44,27 @@ async def test_all_screencaps_show_the_same_by_either_driver(adb_binary: Path, t
 
 
 @any_adb
+async def test_raw_captures_of_a_phone_are_received_into_its_own_buffer(adb_binary: Path, tmp_path: Path) -> None:
+    async with (
+        simulated_phones([probe_spec("PROBE0"), probe_spec("PROBE1")]) as phones,
+        genuine_adb(adb_binary, tmp_path) as adb,
+        open_adb_device(adb.server.client, phones[0].address) as first,
+        open_adb_device(adb.server.client, phones[1].address) as second,
+    ):
+        used: list[list[bytearray]] = []
+        for device in (first, second):
+            assert isinstance(device.link, NativeLink)
+            used.append([])
+            await device.capture()
+            for _ in range(3):
+                await device.capture()
+                with device.link.buffer.borrowed(1) as memory:
+                    used[-1].append(memory)
+        assert all(memory is of_one[0] for of_one in used for memory in of_one)
+        assert used[0][0] is not used[1][0]
+
+
+@any_adb
 async def test_adbutils_tells_what_the_native_client_tells(adb_binary: Path, tmp_path: Path) -> None:
     async with simulated_phones([probe_spec()]) as (phone,), genuine_adb(adb_binary, tmp_path) as adb:
         client = adb.server.client

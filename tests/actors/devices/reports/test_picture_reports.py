@@ -185,10 +185,10 @@ async def test_15_text_before_a_png_and_bytes_behind_it(adb_binary: Path, tmp_pa
 
 @any_adb
 @pytest.mark.parametrize("driver", list(Driver))
-async def test_15_a_phone_with_two_displays_is_captured_on_the_one_that_apps_and_touches_belong_to(
+async def test_a_phone_with_two_displays_is_captured_on_the_one_that_apps_and_touches_belong_to(
     adb_binary: Path, tmp_path: Path, driver: Driver
 ) -> None:
-    """The same report: which display is captured is not sure where none is named."""
+    """Report 15: which display is captured is not sure where none is named."""
     spec = probe_spec(second_size=(360, 640))  # of the same size: only its content tells them apart
     async with (
         simulated_phones([spec]) as (phone,),
@@ -209,8 +209,8 @@ async def test_15_a_phone_with_two_displays_is_captured_on_the_one_that_apps_and
 
 
 @newest_adb
-async def test_15_a_foldable_that_is_closed_is_captured_on_the_other_display(adb_binary: Path, tmp_path: Path) -> None:
-    """The display that was right shows another size than the window manager's."""
+async def test_a_foldable_that_is_closed_is_captured_on_the_other_display(adb_binary: Path, tmp_path: Path) -> None:
+    """Report 15: the display that was right shows another size than the window manager's."""
     async with driven(adb_binary, tmp_path, second_size=(200, 400)) as (_, device):
         device.display.display = SECOND_DISPLAY
         frame = await device.capture()
