@@ -65,7 +65,8 @@ def plan_storm(phones: int, seconds: float, draw: Draw) -> StormPlan:
     """
     if phones < 1 or seconds <= 2 * QUIET_SECONDS:
         raise ValueError(f"a storm needs a phone and more than {2 * QUIET_SECONDS:g} s: {phones} phones, {seconds:g} s")
-    spared = frozenset(number for number in range(phones) if phones > 1 and number % SPARED_EACH == SPARED_EACH - 1)
+    each = min(SPARED_EACH, phones)  # few phones have one without a fault, too: else there is no pace to tell of
+    spared = frozenset(number for number in range(phones) if phones > 1 and number % each == each - 1)
     gap_seconds = min(LONGEST_GAP_SECONDS, seconds / 8)
     deck = _deck(draw)
     faults: list[Fault] = []

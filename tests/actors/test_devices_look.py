@@ -225,6 +225,8 @@ async def test_the_command_says_it_in_json_and_as_a_table(
             return await trio.to_thread.run_sync(lambda: CliRunner().invoke(corral, command))
 
         lines, table = await cli("--json"), await cli()
+        monkeypatch.setenv("COLUMNS", "60")
+        narrow = await cli()
         await adb.server.client.disconnect(locked.address)
         all_well = await cli("--json")
 
@@ -234,6 +236,7 @@ async def test_the_command_says_it_in_json_and_as_a_table(
     assert rows["WELL"]["at"] > 1.7e9
     assert "WELL" in table.output
     assert "360x640" in table.output
+    assert "…" not in narrow.output.splitlines()[1].split()[0], "who it is must be readable whole"
     assert f"{locked.address}: unauthorized; allow this computer" in table.output
 
 

@@ -27,6 +27,13 @@ def test_every_kind_comes_and_every_fourth_phone_is_spared(phones: int, seconds:
     assert hit == set(range(phones)) - plan.spared
 
 
+@pytest.mark.parametrize("phones", [2, 3])
+def test_one_of_few_phones_is_spared_so_that_there_is_a_pace_to_hold(phones: int) -> None:
+    faults, spared = plan_for(phones, 30.0)
+    assert spared == {phones - 1}
+    assert faults
+
+
 def test_the_same_seed_gives_the_same_storm() -> None:
     assert plan_for(16, 120.0, seed=5) == plan_for(16, 120.0, seed=5) != plan_for(16, 120.0, seed=6)
 
