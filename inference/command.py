@@ -15,6 +15,11 @@ from inference.topology import Link, Topology
 FIRST_PORT, PORTS = 20000, 12000  # below the ephemeral range, which begins at 32768
 KEY_VARIABLE = "CORRAL_ENGINE_KEY"  # of the rehearsal engine
 _SMALL_KV = ("int4", "fp4", "nvfp4", "mxfp4", "int2", "turboquant")
+_JUDGED = (
+    *("--kv-cache-dtype", "--disaggregation-mode", "--kv-transfer-config", "--mm-enable-dp-encoder"),
+    *("--tp-size", "--tp", "--tensor-parallel-size"),
+    *("--host", "--port", "--api-key", "--admin-api-key", "--config"),
+)
 _PARALLEL = ("--tp-size", "--tp", "--tensor-parallel-size", "-tp")
 _SHORT = ("-tp",)  # vLLM's short flags that are looked at
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -231,14 +236,20 @@ def _numa(numactl: str, node: int) -> tuple[str, ...]:
 
 
 def _settings(arguments: Sequence[str]) -> dict[str, str]:
-    """Flag → its value, by the last that stands there; both `--a b` and `--a=b`."""
+    """Flag → its value, by the last that stands there; both `--a b` and `--a=b`.
+
+    Engines take abbreviations (argparse), so one of a flag that is judged here counts as that flag.
+    """
     found: dict[str, str] = {}
     for place, argument in enumerate(arguments):
         if not argument.startswith(("--", *_SHORT)):
             continue
         name, equals, value = argument.partition("=")
         following = arguments[place + 1] if place + 1 < len(arguments) else ""
-        found[name.replace("_", "-")] = value if equals else following
+        name = name.replace("_", "-")
+        whole = [judged for judged in _JUDGED if len(name) > len("--x") and judged.startswith(name)]
+        for flag in [name] if name in _JUDGED or not whole else whole:
+            found[flag] = value if equals else following
     return found
 
 

@@ -253,6 +253,9 @@ def _write_config(path: Path, target: str, folder: Path | None, host: str, port:
     dialect, layer = Dialect(target), path.with_suffix(".semantic.toml")
     semantic_file = "" if dialect is Dialect.DUCKDB else layer.name  # DuckDB files have nothing pre-aggregated
     text = sample_config(dialect, settings, tenants=tenants, semantic_file=semantic_file)
+    there = [one for one in (path, layer) if one.exists() and (one == path or semantic_file)]
+    if there:
+        raise click.BadParameter(f"{there[0]} is there already: name another file", param_hint="--write-config")
     path.write_text(text, encoding="utf-8")
     click.echo(f"{path}")
     if semantic_file:

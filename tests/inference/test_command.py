@@ -174,6 +174,7 @@ def test_a_pair_on_one_switch() -> None:
     [
         (("--kv-cache-dtype", "int4"), "INT4 or FP4 KV cache is refused"),
         (("--kv-cache-dtype=nvfp4",), "INT4 or FP4 KV cache is refused"),
+        (("--kv-cache-dt", "nvfp4"), "INT4 or FP4 KV cache is refused"),
         (("--kv-cache-dtype", "fp4_mx_block16"), "INT4 or FP4 KV cache is refused"),
         (("--disaggregation-mode", "prefill"), "prefill/decode separation is refused"),
         (("--kv-transfer-config", "{}"), "prefill/decode separation is refused"),
@@ -254,3 +255,9 @@ def test_a_container_may_listen_on_a_network_of_its_own() -> None:
         "0.0.0.0",
     )
     assert setting_in(made(with_launch(args=("--host", "localhost"))).argv, "--host") == "localhost"
+
+
+def test_a_flag_that_begins_like_a_judged_one_is_itself() -> None:
+    assert setting_in(("--config-format", "x", "--context-length", "8"), "--config") is None
+    assert setting_in(("--tp", "1"), "--tp-size") is None
+    assert setting_in(("--context-length", "8"), "--context-length") == "8"

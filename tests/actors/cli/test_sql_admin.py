@@ -247,3 +247,15 @@ def test_a_line_too_long_is_skipped_without_being_kept(monkeypatch: pytest.Monke
     monkeypatch.setattr("sys.stdin", Bounded("a" * 5 * MAX_LINE_CHARACTERS + "\nSELECT 1\n"))
     lines = list(iter(_next_line, ""))
     assert [len(lines[0]) > MAX_LINE_CHARACTERS, *lines[1:]] == [True, "SELECT 1\n"]
+
+
+def test_a_configuration_that_is_there_is_not_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "sql.toml"
+    arguments = ("sql", "sample", "mariadb", "--write-config", path)
+    assert _corral(*arguments).exit_code == 0
+    path.write_text("mine")
+    again = _corral(*arguments)
+
+    assert again.exit_code == 2
+    assert "is there already" in again.output
+    assert path.read_text() == "mine"
