@@ -285,7 +285,7 @@ def test_a_semantic_layer_is_in_one_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("schema", ["mysql", "Information_Schema", "performance_schema", "sys"])
 def test_no_tenant_reads_a_schema_of_the_servers_own(schema: str) -> None:
-    base = BASE.splitlines()
+    base: list[str] = [*BASE.splitlines()]
     place = next(i for i, line in enumerate(base) if line.startswith("schema = "))
     base[place] = f'schema = "{schema}"'
     assert "is the server's own" in _problems("\n".join(base))
