@@ -97,7 +97,7 @@ def test_every_command_has_help(command: tuple[str, ...]) -> None:
 def test_no_adb_and_no_engine_are_exit_code_3(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     file.write_text(
-        scenario_text(engine_args=("--slots", "0"))
+        scenario_text(engine_args=("--api-key-env", "CORRAL_TESTS_SET_NO_SUCH_KEY"))
         .replace("battler.rules.toml", str(SCENARIOS / "battler.rules.toml"))
         .replace('"errands.rules.toml"', f'"{SCENARIOS}/errands.rules.toml"')
     )
