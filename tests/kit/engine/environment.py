@@ -128,16 +128,14 @@ def _fingerprint() -> str:
 
 def _build(place: Path) -> None:
     venv = place / "venv"
-    python, uv = venv / "bin" / "python", venv / "bin" / "uv"
+    python = venv / "bin" / "python"
     _run(sys.executable, "-m", "venv", venv)
-    pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    _run(*pip, "uv", TORCH)  # pip's own choice of torch is the build for this machine
-    _run(*pip, "--no-deps", TORCHVISION)
-    install = (uv, "pip", "install", "--quiet", "--python", python)
-    _run(*install, "-r", INSIDE / "requirements.txt")  # pip's resolver does not end on these
+    pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "8")
+    _run(*pip, TORCH)  # pip's own choice of torch is the build for this machine
+    _run(*pip, "--no-deps", TORCHVISION, SGLANG, "-r", INSIDE / "requirements.txt")
     standin = place / "sgl_kernel_standin"
     shutil.copytree(INSIDE / "sgl_kernel_standin", standin, ignore=shutil.ignore_patterns("__pycache__"))
-    _run(*install, "--no-deps", SGLANG, standin)
+    _run(*pip, "--no-deps", standin)
     for packages in (venv / "lib").glob("python*/site-packages"):
         shutil.copy(INSIDE / "sitecustomize.py", packages)
     _run(python, INSIDE / "tiny_models.py", place / "models")
