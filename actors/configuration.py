@@ -9,6 +9,7 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from enum import StrEnum
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -298,6 +299,23 @@ def _is_mapping(kind: Any) -> bool:
 
 def _is_id(kind: Any) -> bool:
     return getattr(kind, "__supertype__", None) is str
+
+
+def without(data: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Any]:
+    """A copy of parsed TOML that lacks what stands at some key paths; what is no key of a table stays."""
+    copy: dict[str, Any] = deepcopy(dict(data))
+    for path in paths:
+        place: Any = copy
+        *way, last = _path_parts(path) or [""]
+        for step in way:
+            try:
+                place = place[step]
+            except (KeyError, IndexError, TypeError):
+                place = None
+                break
+        if isinstance(place, dict) and way:  # a whole section is never left out
+            place.pop(last, None)
+    return copy
 
 
 def line_of(lines: Sequence[str], path: str) -> int | None:

@@ -7,7 +7,15 @@ from typing import Any
 
 import attrs
 
-from actors.configuration import Problem, ScenarioError, line_of, read_toml, register_tagged_union, structured
+from actors.configuration import (
+    Problem,
+    ScenarioError,
+    line_of,
+    read_toml,
+    register_tagged_union,
+    structured,
+    without,
+)
 from actors.devices.base import CaptureMethod, Driver
 from actors.engine_checks import launch_problems, shared_cards
 from actors.rehearsal.phone.faults import Fault, fault_problems, faults_between
@@ -298,8 +306,15 @@ def parse_scenario(source: bytes, file: str = "", overrides: Mapping[str, str] |
     data = {key: value for key, value in data.items() if key not in SCENARIO_KEYS}  # told already
     parsed, found = structured(data, Scenario, source=source, file=file)
     problems += found
-    if parsed is not None:
-        problems += [Problem(message, path, file, line_of(lines, path)) for message, path in cross_problems(parsed)]
+    told = [problem.path for problem in found]
+    # with mistakes in single keys, what the rest of it says is checked as if those keys were not there
+    rest = parsed if parsed is not None else structured(without(data, told), Scenario)[0]
+    if rest is not None:
+        problems += [
+            Problem(message, path, file, line_of(lines, path))
+            for message, path in cross_problems(rest)
+            if not any(one.startswith(path) or path.startswith(one) for one in told)
+        ]
     if parsed is None or problems:
         raise ScenarioError(problems)
     return parsed

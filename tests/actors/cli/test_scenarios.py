@@ -52,3 +52,28 @@ def test_a_wrong_argument_of_an_engine_is_told_with_its_line(command: str, tmp_p
     assert "s.toml:10: " in done.stderr
     assert "--ttft-sm" in done.stderr
     assert "$.engines[0].launch.args" in done.stderr
+
+
+def test_wrong_keys_and_what_does_not_fit_together_are_told_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    text = SCENARIO.replace('app = "battler"', 'app = "chess"').replace("--ttft-sm", "--ttft-ms")
+    file.write_text(text.replace('goal = "g"', 'goal = "g"\nneeded_wait_seconds = "9"') + 'max_in_flight = "4"\n')
+
+    done = CliRunner().invoke(corral, ["check", str(file)])
+
+    assert done.exit_code == 2
+    told = [line.rpartition(" @ ")[2] for line in done.stderr.splitlines()]
+    assert told == ["$.apps.a.needed_wait_seconds", "$.engines[0].max_in_flight", "$.phones[0].app"]
+
+
+def test_a_key_that_is_left_out_for_its_mistake_makes_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(
+        SCENARIO.replace('app = "battler"', 'app = "a"').replace(
+            'launch = { kind = "rehearsal", args = ["--ttft-sm", "120"] }', "url = 7"
+        )
+    )
+
+    done = CliRunner().invoke(corral, ["check", str(file)])
+
+    assert [line.rpartition(" @ ")[2] for line in done.stderr.splitlines()] == ["$.engines[0].url"]
