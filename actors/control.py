@@ -21,7 +21,8 @@ from typing import Any
 import attrs
 import trio
 
-from actors.fleet import Fleet, statuses
+from actors.fleet import Fleet
+from actors.phone_status import statuses
 from runtime.nursery import open_bare_nursery
 from runtime.telemetry import emit
 

@@ -17,7 +17,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from actors.fleet import Fleet, PhoneStatus, statuses
+from actors.fleet import Fleet
+from actors.phone_status import PhoneStatus, statuses
 from inference.pool import PoolStatistics
 from runtime.telemetry import emit
 

@@ -138,8 +138,7 @@ def _server_attempts(account: str, own: str) -> Iterator[Attempt]:
         ("creates an account", "CREATE USER corral_verify IDENTIFIED BY 'x'"),
         ("changes a setting for all", "SET GLOBAL max_connections = 100"),
     )
-    for what, sql in statements:
-        yield Attempt(account, what, sql, Expected.DENIED, own)
+    yield from _denied(account, own, statements)
 
 
 def _view_attempts(account: str, own: str, view: str) -> Iterator[Attempt]:
@@ -151,8 +150,7 @@ def _view_attempts(account: str, own: str, view: str) -> Iterator[Attempt]:
         ("replaces his view", f"CREATE OR REPLACE VIEW {name} AS SELECT 1"),
         ("passes his right on", f"GRANT SELECT ON {name} TO root"),
     )
-    for what, sql in statements:
-        yield Attempt(account, what, sql, Expected.DENIED, own)
+    yield from _denied(account, own, statements)
 
 
 def _table_attempts(account: str, own: str, table: str) -> Iterator[Attempt]:
@@ -164,6 +162,10 @@ def _table_attempts(account: str, own: str, table: str) -> Iterator[Attempt]:
         ("makes a view of his table", f"CREATE VIEW corral_verify AS SELECT * FROM {name}"),
         ("passes his right on", f"GRANT SELECT ON {name} TO root"),
     )
+    yield from _denied(account, own, statements)
+
+
+def _denied(account: str, own: str, statements: Sequence[tuple[str, str]]) -> Iterator[Attempt]:
     for what, sql in statements:
         yield Attempt(account, what, sql, Expected.DENIED, own)
 

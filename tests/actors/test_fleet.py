@@ -7,8 +7,9 @@ from xml.etree import ElementTree as ET
 
 import trio
 
-from actors.fleet import Fleet, statuses
+from actors.fleet import Fleet
 from actors.live import render
+from actors.phone_status import statuses
 from actors.results.replay import episode_folders, replay_episode
 from actors.results.summary import exit_code_for
 from tests.kit.processes import descendants, wait_gone

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from actors.fleet import PhoneStatus
 from actors.live import SVG_COLUMNS, columns_for, render, svg_for
+from actors.phone_status import PhoneStatus
 from inference.pool import PoolStatistics
 
 STATUS = PhoneStatus(

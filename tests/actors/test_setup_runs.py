@@ -17,7 +17,8 @@ from click.testing import CliRunner
 from actors.assets import load_assets
 from actors.cli.main import corral
 from actors.control import ask
-from actors.fleet import Fleet, statuses
+from actors.fleet import Fleet
+from actors.phone_status import statuses
 from actors.rehearsal.phone.serve import SimulatedPhone, serve_phones
 from actors.rehearsal.phone.spec import PhoneSpec
 from actors.results.replay import episode_folders, replay_episode

@@ -276,13 +276,13 @@ class FakeNetwork(httpcore.AsyncNetworkBackend):
             raise httpcore.ConnectError("connection refused")
         ours, theirs = trio.testing.memory_stream_pair()
         self.nursery.start_soon(engine.serve, theirs)
-        return _MemoryStream(ours)
+        return MemoryNetworkStream(ours)
 
     async def sleep(self, seconds: float) -> None:
         await trio.sleep(seconds)
 
 
-class _MemoryStream(httpcore.AsyncNetworkStream):
+class MemoryNetworkStream(httpcore.AsyncNetworkStream):
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
 

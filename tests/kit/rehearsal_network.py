@@ -12,7 +12,7 @@ import trio.testing
 from actors.rehearsal.engine.options import RehearsalOptions
 from actors.rehearsal.engine.web import app_for
 from actors.rehearsal.engine.work import RehearsalEngine
-from tests.kit.engines import _MemoryStream
+from tests.kit.engines import MemoryNetworkStream
 
 
 class RehearsalNetwork(httpcore.AsyncNetworkBackend):
@@ -33,7 +33,7 @@ class RehearsalNetwork(httpcore.AsyncNetworkBackend):
         await trio.lowlevel.checkpoint()
         ours, theirs = trio.testing.memory_stream_pair()
         self._nursery.start_soon(serve_app, self._apps[port], theirs)
-        return _MemoryStream(ours)
+        return MemoryNetworkStream(ours)
 
 
 @asynccontextmanager
