@@ -3,7 +3,9 @@
 Several tenants, half a year of days. The shapes are those of real games: few players pay, activity decays with age.
 """
 
+import re
 from collections.abc import Mapping
+from importlib import resources
 from typing import Any
 
 import attrs
@@ -343,29 +345,31 @@ def sample_config(dialect: Dialect, settings: str, *, tenants: int = 3, semantic
         if table.partition:
             lines.append(f'partition = "{table.partition}"')
         lines.append("")
-    if not semantic_file and dialect is not Dialect.DUCKDB:
-        lines.append(sample_semantic_layer("sources.game.semantic."))
+    if not semantic_file:
+        lines.append(sample_semantic_layer("sources.game.semantic.", with_rollups=dialect is not Dialect.DUCKDB))
     for number in range(1, tenants + 1):
         lines.append(f'[tenants.tenant{number}]\nkeys = {{ tenant = ["{number}"] }}\n')
     return "\n".join(lines)
 
 
-def sample_semantic_layer(section: str = "") -> str:
-    """The semantic layer that fits the data set, as TOML: the head metrics, pre-aggregated.
+def sample_semantic_layer(section: str = "", *, with_rollups: bool = True) -> str:
+    """The semantic layer that fits the data set, as TOML.
 
     Args:
         section: Stands before the name of every table of TOML.
+        with_rollups: Keep head metrics pre-aggregated; a DuckDB source has none.
     """
-    return "\n".join(
-        [
-            f"[{section}rollups.daily_payments]",
-            'table = "payments"\nsequence = "payment_id"\nmoment = "day"\ndimensions = ["server_id", "channel_id"]',
-            'measures = { payments = "count", revenue = "sum(amount)", largest = "max(amount)" }\n',
-            f"[{section}rollups.daily_sessions]",
-            'table = "sessions"\nsequence = "session_id"\nmoment = "day"\ndimensions = ["server_id", "channel_id"]',
-            'measures = { sessions = "count", minutes = "sum(minutes)" }\n',
-        ]
-    )
+    text = (resources.files("sqlassist") / "sample.semantic.toml").read_text(encoding="utf-8")
+    if not with_rollups:
+        text = text[: text.index("[rollups.")]
+        text = re.sub(r"^rollup(_expression)? = .*\n", "", text, flags=re.MULTILINE)
+    return _moved(text, section) if section else text
+
+
+def _moved(text: str, section: str) -> str:
+    """Every table of a TOML text under another one; the keys before the first table get a header of their own."""
+    moved = re.sub(r"^(\[\[?)", rf"\1{section}", text, flags=re.MULTILINE)
+    return f"[{section.removesuffix('.')}]\n{moved}"
 
 
 def _toml_pairs() -> str:

@@ -251,16 +251,14 @@ def _write_config(path: Path, target: str, folder: Path | None, host: str, port:
             'credentials = { folder = "sql-credentials" }\nadmin = { user = "root", file = "admin.password" }'
         )
     dialect, layer = Dialect(target), path.with_suffix(".semantic.toml")
-    semantic_file = "" if dialect is Dialect.DUCKDB else layer.name  # DuckDB files have nothing pre-aggregated
-    text = sample_config(dialect, settings, tenants=tenants, semantic_file=semantic_file)
-    there = [one for one in (path, layer) if one.exists() and (one == path or semantic_file)]
+    text = sample_config(dialect, settings, tenants=tenants, semantic_file=layer.name)
+    there = [one for one in (path, layer) if one.exists()]
     if there:
         raise click.BadParameter(f"{there[0]} is there already: name another file", param_hint="--write-config")
     path.write_text(text, encoding="utf-8")
-    click.echo(f"{path}")
-    if semantic_file:
-        layer.write_text(sample_semantic_layer(), encoding="utf-8")
-        click.echo(f"{layer}")
+    # DuckDB files have nothing pre-aggregated
+    layer.write_text(sample_semantic_layer(with_rollups=dialect is not Dialect.DUCKDB), encoding="utf-8")
+    click.echo(f"{path}\n{layer}")
 
 
 @click.command()
