@@ -1,7 +1,7 @@
-"""What a client says to the assistant: JSON texts → values, and back. Version 1; docs/assistant-protocol.md describes it.
+"""What a client says to the assistant: JSON texts → values, and back.
 
-Nothing that a client sends raises here: a text that is not understood becomes a `Malformed`, with a code and a message.
-What the assistant says is in `sqlassist.protocol_replies`.
+This is version 1, described in docs/assistant-protocol.md. Nothing that a client sends raises here: a text that is not
+understood becomes a `Malformed`, with a code and a message. What the assistant says is in `sqlassist.protocol_replies`.
 """
 
 import json
@@ -106,7 +106,7 @@ class _Wrong(Exception):
 def decode(text: str, *, max_bytes: int = MAX_MESSAGE_BYTES) -> Request | Malformed:
     """Read one message of a client. Never raises."""
     try:
-        data = read_object(text, max_bytes)
+        data = _object(text, max_bytes)
     except _Wrong as wrong:
         return Malformed(wrong.code, str(wrong))
     given = data.get("id")
@@ -124,7 +124,7 @@ def decode(text: str, *, max_bytes: int = MAX_MESSAGE_BYTES) -> Request | Malfor
         return Malformed(wrong.code, f"{kind}: {wrong}", id_)
 
 
-def read_object(text: str, max_bytes: int) -> dict[str, Any]:
+def _object(text: str, max_bytes: int) -> dict[str, Any]:
     """The JSON object in a text; raises `_Wrong`, with the code for the client."""
     if len(text) > max_bytes or len(text.encode("utf-8", "surrogatepass")) > max_bytes:
         raise _Wrong("too_large", f"a message has at most {max_bytes} bytes")

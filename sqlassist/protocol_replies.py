@@ -1,4 +1,4 @@
-"""What the assistant says to a client: values → JSON texts, and back. Version 1; docs/assistant-protocol.md describes it.
+"""What the assistant says to a client: values → JSON texts, and back.
 
 A client ignores fields that it does not know, so that an older one goes on with a newer server.
 """
@@ -126,7 +126,7 @@ def decode_reply(text: str) -> Reply | Malformed:
         return Malformed("not_a_message", f"the server sent what is no message of this protocol: {shown(text[:80])}")
     try:
         return reader(data)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return Malformed("bad_field", f"the server sent a {shown(data['type'])} message that cannot be read")
 
 
