@@ -20,6 +20,7 @@ from sqlassist.config import (
     with_rollup_sources,
 )
 from sqlassist.semantic import NAME_PATTERN, RollupConfig
+from sqlassist.semantic_checks import layer_problems
 
 SYSTEM_SCHEMAS = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 
@@ -28,6 +29,7 @@ def config_problems(config: SqlConfig) -> list[tuple[str, str]]:
     """(message, path) of everything that no single key shows."""
     found = [problem for name in config.sources for problem in _source_problems(config, name)]
     found += [problem for name in config.sources for problem in _rollup_folder_problems(config, name)]
+    found += [problem for name in config.sources for problem in _layer_problems(config, name)]
     accounts: dict[str, str] = {}
     for name, tenant in config.tenants.items():
         at = f"$.tenants.{name}"
@@ -152,6 +154,15 @@ def _source_problems(config: SqlConfig, name: str) -> Iterator[tuple[str, str]]:
             table_name, _, column = end.partition(".")
             if table_name not in source.tables or column not in source.tables[table_name].columns:
                 yield f"there is no {end!r}: write table.column", f"{at}.joins"
+
+
+def _layer_problems(config: SqlConfig, name: str) -> Iterator[tuple[str, str]]:
+    source = config.sources[name]
+    if source.dialect is Dialect.DUCKDB and source.semantic.rollups:
+        yield "DuckDB files have nothing pre-aggregated: leave this out", f"$.sources.{name}.semantic.rollups"
+    tables = {table: config_.columns for table, config_ in source.tables.items() if config_.filter is not None}
+    for message, at in layer_problems(source.semantic, tables, config.tenants_of(name), source.dialect):
+        yield message, f"$.sources.{name}.semantic.{at}"
 
 
 def _rollup_folder_problems(config: SqlConfig, name: str) -> Iterator[tuple[str, str]]:

@@ -32,13 +32,13 @@ AGGREGATES = words_in(
 )
 _TYPED = AGGREGATES | words_in(
     "Abs Acos Ascii Asin Atan Ceil Coalesce Concat ConcatWs Contains ConvertTimezone Cos CumeDist CurrentDate "
-    "CurrentTime CurrentTimestamp Date DateAdd DateDiff DateFromParts DateSub Day DayOfMonth DayOfWeek DayOfWeekIso "
-    "DayOfYear Dayname Degrees DenseRank Elt EndsWith Exp Extract FirstValue Floor Greatest Hour If JSONExtract Lag "
-    "LastDay LastValue Lead Least Left Length Ln Log Lower Minute Month Monthname NthValue Ntile Nullif NumberToStr "
-    "Pad PercentRank Pi Pow Quarter Radians Rank RegexpLike Replace Reverse Right Round RowNumber Second Sign Sin "
-    "SplitPart Sqrt StartsWith StrPosition StrToDate StrToTime Substring SubstringIndex Tan Time TimeToStr TimeToUnix "
-    "Timestamp TimestampDiff TimestampTrunc Trim Trunc TsOrDsToDate TsOrDsToTimestamp UnixToTime Upper UtcDate "
-    "UtcTimestamp Week WeekOfYear Year"
+    "CurrentTime CurrentTimestamp Date DateAdd DateDiff DateFromParts DateSub DateTrunc Day DayOfMonth DayOfWeek "
+    "DayOfWeekIso DayOfYear Dayname Degrees DenseRank Elt EndsWith Exp Extract FirstValue Floor Greatest Hour If "
+    "JSONExtract Lag LastDay LastValue Lead Least Left Length Ln Log Lower Minute Month Monthname NthValue Ntile "
+    "Nullif NumberToStr Pad PercentRank Pi Pow Quarter Radians Rank RegexpLike Replace Reverse Right Round "
+    "RowNumber Second Sign Sin SplitPart Sqrt StartsWith StrPosition StrToDate StrToTime Substring SubstringIndex "
+    "Tan Time TimeToStr TimeToUnix Timestamp TimestampDiff TimestampTrunc Trim Trunc TsOrDsToDate TsOrDsToTimestamp "
+    "UnixToTime Upper UtcDate UtcTimestamp Week WeekOfYear Year"
 )
 # Arguments that change what a function is, rather than what it works on.
 _BAD_ARGUMENTS = {

@@ -61,7 +61,7 @@ CALLS: Calls = {
     **dict.fromkeys(("TIMESTAMPDIFF", "SUBSTRING_INDEX", "CONVERT_TZ"), (3, 3)),
     **dict.fromkeys(("LOCATE", "MID"), (2, 3)),
     **dict.fromkeys(("FIELD", "ELT"), (2, MANY)),
-    **dict.fromkeys(("DAYOFMONTH", "WEEKDAY", "WEEKOFYEAR", "TIME", "TIME_TO_SEC", "SEC_TO_TIME"), (1, 1)),
+    **dict.fromkeys(("DAYOFMONTH", "FROM_DAYS", "WEEKDAY", "WEEKOFYEAR", "TIME", "TIME_TO_SEC", "SEC_TO_TIME"), (1, 1)),
     **dict.fromkeys(("WEEK", "YEARWEEK", "FROM_UNIXTIME", "TIMESTAMP", "CONVERT"), (1, 2)),
     **dict.fromkeys(("CURDATE", "UTC_DATE", "UTC_TIMESTAMP"), (0, 0)),
     **dict.fromkeys(("CURTIME", "CURRENT_TIME", "UNIX_TIMESTAMP"), (0, 1)),
