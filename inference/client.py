@@ -11,7 +11,7 @@ from inference.config import Dialect, EngineConfig
 from inference.connections import Connections, ssl_context_for
 from inference.errors import EngineError, EngineGarbled, EngineLost, EngineRefused, EngineTooSlow
 from inference.loads import EngineLoad, read_loads, read_metrics
-from inference.messages import Completion, Prompt
+from inference.messages import Completion, OnDelta, Prompt
 from inference.reply import ReplyReader, error_for_status
 from inference.wire import ImageUrls, WireRequest, encode_abort, encode_close_session, encode_completion
 from runtime.telemetry import Secret, counter
@@ -105,6 +105,7 @@ class EngineClient:
         on_first_token: Callable[[], None] | None = None,
         on_pieces: Callable[[int], None] | None = None,
         on_abort: Callable[[bool], None] | None = None,
+        on_delta: OnDelta | None = None,
         adapter: str | None = None,
     ) -> Completion:
         """Complete one prompt.
@@ -121,6 +122,7 @@ class EngineClient:
             on_first_token: called when the prompt is computed.
             on_pieces: called whenever some of the answer came, with the number of its pieces.
             on_abort: called when the caller is cancelled: True when the engine has surely stopped working on it.
+            on_delta: sees every piece of the answer as it comes.
             adapter: LoRA adapter that shall answer.
 
         Raises:
@@ -139,7 +141,7 @@ class EngineClient:
         sent_at = trio.current_time()
         whole_by = min(deadline, sent_at + self.config.total_seconds)
         reader, times = (
-            ReplyReader(self.config.id),
+            ReplyReader(self.config.id, on_delta),
             _Times(whole_by=whole_by, on_first_token=on_first_token, on_pieces=on_pieces),
         )
         try:

@@ -1,5 +1,6 @@
 """What passes the engine door: a prompt in, a completion out. Values only; upper rooms import this and `profile`."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import attrs
@@ -101,6 +102,19 @@ class Completion:
     """From the first token until the last."""
 
 
+@attrs.frozen
+class Delta:
+    """A piece of an answer on its way. It may yet be followed by `restart`: then all before it is void."""
+
+    text: str
+    channel: str = "text"
+    """`text`, `thought` (what an engine tells apart as reasoning), or `restart`: a second engine begins anew."""
+
+
+OnDelta = Callable[[Delta], None]
+"""Must not wait: it stands between the engine's socket and the answer."""
+
+
 class Complete(Protocol):
     """The engine door as upper rooms see it.
 
@@ -112,4 +126,12 @@ class Complete(Protocol):
 
     async def __call__(self, prompt: Prompt, *, deadline: float) -> Completion:
         """Complete one prompt."""
+        ...
+
+
+class CompleteStreaming(Protocol):
+    """As `Complete`, for whoever shows an answer while it is written."""
+
+    async def __call__(self, prompt: Prompt, *, deadline: float, on_delta: OnDelta | None = None) -> Completion:
+        """Complete one prompt; `on_delta` sees every piece as it comes."""
         ...

@@ -29,7 +29,7 @@ from inference.errors import (
 from inference.health import CircuitState, Outcome, label_for, outcome_for
 from inference.homing import Homing, Placement, Why
 from inference.ledger import MAX_LABELS, count_completion, count_limited
-from inference.messages import Completion, Prompt, Usage
+from inference.messages import Completion, Delta, OnDelta, Prompt, Usage
 from inference.metering import Metering, TenantUsage, cost_of
 from inference.seat import EngineStatistics, Seat, Visit
 from inference.sessions import EngineSessions
@@ -226,8 +226,8 @@ class EnginePool:
 
     # Requests
 
-    async def __call__(self, prompt: Prompt, *, deadline: float) -> Completion:
-        """Complete one prompt; see `inference.messages.Complete`.
+    async def __call__(self, prompt: Prompt, *, deadline: float, on_delta: OnDelta | None = None) -> Completion:
+        """Complete one prompt; see `inference.messages.CompleteStreaming`.
 
         Raises:
             EngineNotReady: no engine can take it now.
@@ -241,7 +241,7 @@ class EnginePool:
         try:
             self._check_limits(prompt, called_at)
             try:
-                completion = await self._attempt(prompt, deadline, called_at, avoid=())
+                completion = await self._attempt(prompt, deadline, called_at, on_delta, avoid=())
             except (EngineLost, EngineNotReady) as error:
                 lost = EngineId(error.engine)
                 if not (error.over and self._may_retry(lost, deadline)):
@@ -249,7 +249,9 @@ class EnginePool:
                 self._retried += 1
                 _RETRIES.labels(engine=lost).inc()
                 emit("inference.request.retried", level="info", lost=lost, error=str(error))
-                completion = await self._attempt(prompt, deadline, called_at, avoid=(lost,))
+                if on_delta is not None:
+                    on_delta(Delta("", "restart"))
+                completion = await self._attempt(prompt, deadline, called_at, on_delta, avoid=(lost,))
         except EngineError as error:
             self._failed += 1
             self._overloaded += isinstance(error, Overloaded)
@@ -257,9 +259,9 @@ class EnginePool:
         self._completed += 1
         return completion
 
-    async def complete(self, prompt: Prompt, *, deadline: float) -> Completion:
+    async def complete(self, prompt: Prompt, *, deadline: float, on_delta: OnDelta | None = None) -> Completion:
         """The same as calling the pool."""
-        return await self(prompt, deadline=deadline)
+        return await self(prompt, deadline=deadline, on_delta=on_delta)
 
     def release(self, routing_key: str) -> None:
         """Forget where a key is homed, at the end of its episode or session; engines that keep sessions are told."""
@@ -282,7 +284,13 @@ class EnginePool:
             )
 
     async def _attempt(
-        self, prompt: Prompt, deadline: float, called_at: float, *, avoid: tuple[EngineId, ...]
+        self,
+        prompt: Prompt,
+        deadline: float,
+        called_at: float,
+        on_delta: OnDelta | None,
+        *,
+        avoid: tuple[EngineId, ...],
     ) -> Completion:
         visit, placement = await self._admit(prompt, deadline, avoid)
         seat, estimate, expected = visit.seat, visit.estimate, self._metering.expected_output(prompt)
@@ -304,6 +312,7 @@ class EnginePool:
                     first_token_by=math.inf if decode is None else deadline - decode,
                     on_first_token=visit.on_first_token,
                     on_abort=visit.on_abort,
+                    on_delta=on_delta,
                     adapter=None if config is None else config.adapter,
                 )
                 outcome, label, usage = Outcome.OK, "completed", completion.usage

@@ -14,7 +14,7 @@ from inference.errors import (
     EngineTooSlow,
     Overloaded,
 )
-from inference.messages import Usage
+from inference.messages import Delta, OnDelta, Usage
 from inference.sse import SseParser, SseTooLong
 
 MAX_REPLY_BYTES = 8 << 20  # a chunk of 5 actions is under 10 KiB as events; a long answer with thoughts under 1 MiB
@@ -46,8 +46,9 @@ class Reply:
 class ReplyReader:
     """Reads the event stream of one chat completion."""
 
-    def __init__(self, engine: str) -> None:
+    def __init__(self, engine: str, on_delta: OnDelta | None = None) -> None:
         self._engine = engine
+        self._on_delta = on_delta
         self._parser = SseParser()
         self._size = 0
         self._texts: list[str] = []
@@ -100,6 +101,8 @@ class ReplyReader:
         if self._usual is not None and (text := _between(data, *self._usual)):
             self._texts.append(text)
             self.pieces += 1
+            if self._on_delta is not None:
+                self._on_delta(Delta(text))
             return
         try:
             chunk = json.loads(data)
@@ -131,8 +134,14 @@ class ReplyReader:
             raise self._garbled(f"the content is no text: {_shortened(data)}")
         if text:
             self._texts.append(text)
-        if text or delta.get("reasoning_content"):
+        thought = delta.get("reasoning_content")
+        if text or thought:
             self.pieces += 1
+        if self._on_delta is not None:
+            if isinstance(thought, str) and thought:
+                self._on_delta(Delta(thought, "thought"))
+            if text:
+                self._on_delta(Delta(text))
         reason = choice.get("finish_reason")
         if reason is None:
             return

@@ -21,7 +21,7 @@ from inference.errors import (
     Overloaded,
 )
 from inference.health import CircuitState, Outcome, outcome_for
-from inference.messages import Complete, Completion, Message, Prompt, TextPart
+from inference.messages import Complete, Completion, Delta, Message, Prompt, TextPart
 from inference.pool import EnginePool, open_pool
 from runtime.ids import EngineId, TenantId
 from tests.kit.engines import FakeEngine, open_network
@@ -139,6 +139,25 @@ async def test_an_engine_killed_in_the_middle_and_a_second_takes_over(autojump_c
         await trio.sleep(10)  # probes find it dead: its episode moves for good
         assert (await ask(pool, seconds=30.0)).why == "rehomed"
         assert (await ask(pool, seconds=30.0)).why == "sticky"
+
+
+async def test_pieces_are_told_and_void_when_a_second_engine_begins_anew(autojump_clock: Clock) -> None:
+    engines = [FakeEngine(token_seconds=1.0), FakeEngine(token_seconds=1.0)]
+    told: list[Delta] = []
+    async with open_engines(*engines) as pool:
+        first = int((await ask(pool)).engine[1:])
+        prompt = Prompt("streamed", TenantId("t"), "episode-1", (Message("user", (TextPart("play"),)),), max_tokens=64)
+
+        async def one() -> None:
+            completion = await pool(prompt, deadline=trio.current_time() + 30, on_delta=told.append)
+            restart = told.index(Delta("", "restart"))
+            assert restart > 0
+            assert "".join(piece.text for piece in told[restart + 1 :]) == completion.text
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one)
+            await trio.sleep(1.5)
+            engines[first].kill()
 
 
 async def test_an_engine_killed_in_the_middle_without_a_second(autojump_clock: Clock) -> None:

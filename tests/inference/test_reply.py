@@ -17,7 +17,7 @@ from inference.errors import (
     EngineTooSlow,
     Overloaded,
 )
-from inference.messages import Usage
+from inference.messages import Delta, Usage
 from inference.reply import ReplyReader, error_for_status
 from tests.kit.engines import USAGE, delta, event, finish
 
@@ -246,3 +246,22 @@ def test_text_and_usage_in_one_event_are_both_taken_every_time() -> None:
 
     assert reader.result().usage.output_tokens == 3
     assert reader.result().text == "aaa"
+
+
+def test_every_piece_is_told_as_it_comes_thoughts_apart() -> None:
+    told: list[Delta] = []
+    reader = ReplyReader("e1", told.append)
+
+    reader.feed(delta({"reasoning_content": "hm"}))
+    for word in ("SELECT", " 1", " FROM t"):
+        reader.feed(delta({"content": word}))
+    assert told == [Delta("hm", "thought"), Delta("SELECT"), Delta(" 1"), Delta(" FROM t")]
+
+
+def test_pieces_that_are_read_the_quick_way_are_told_as_well() -> None:
+    told: list[Delta] = []
+    reader = ReplyReader("e1", told.append)
+
+    for word in ["x"] * 5:
+        reader.feed(delta({"content": word}))
+    assert "".join(one.text for one in told) == "xxxxx"
