@@ -33,6 +33,8 @@ from actors.session import EpisodeSession, EpisodeSpec
 from actors.setup import AppKeeper
 from actors.simulated import NoFreePorts, PortPicker, SimulatedGroup
 from actors.vendor import Vendor
+from actors.warehouse.rows import columns_of
+from actors.warehouse.warehouse import BothSinks, Warehouse
 from inference.errors import EngineError
 from inference.pool import EnginePool, open_pool
 from policies.baseline import RandomPolicy
@@ -81,6 +83,8 @@ class Fleet:
     connections: PhoneConnections | None = None
     """Keeps all phones connected."""
     vendor: Vendor | None = None
+    warehouse: Warehouse | None = None
+    """Takes rows of the fleet's own metrics."""
 
     async def play(self) -> None:
         """Play every episode; returns when each has an outcome."""
@@ -179,6 +183,8 @@ class Fleet:
         )
         self.summaries.append(summary)
         self.recorder.end_episode(spec.episode, attrs.asdict(summary))
+        if self.warehouse is not None:
+            self.warehouse.end_episode(spec, session.policy.tally, columns_of(summary), summary.faults)
 
 
 @asynccontextmanager
@@ -191,6 +197,7 @@ async def open_fleet(
     recorder: Recorder,
     secrets: Secrets | None = None,
     vendor: Vendor | None = None,
+    warehouse: Warehouse | None = None,
 ) -> AsyncIterator[Fleet]:
     """Everything that a scenario needs, started and ready; drained in reverse order when the block ends.
 
@@ -247,6 +254,7 @@ async def open_fleet(
                 memory=memory,
                 connections=connections,
                 vendor=vendor,
+                warehouse=warehouse,
             )
             ways = Ways(scenario, link, connections, memory, folder, found)
             fleet.jobs = _jobs_for(fleet, assets, ways, secrets or Secrets())
@@ -441,7 +449,7 @@ def _session_for(
         perception=assets.perception,
         slow=assets.slow,
         complete=None if is_random or not spec.settings.planner else fleet.pool,
-        sink=fleet.recorder,
+        sink=fleet.recorder if fleet.warehouse is None else BothSinks(fleet.recorder, fleet.warehouse),
         draw=draw_from(spec.seed),
         restart_app=restart_nothing if is_replay else keeper.restart,
         follow_log=not is_replay,

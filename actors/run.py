@@ -26,6 +26,10 @@ from actors.results.report import Report, write_report
 from actors.results.summary import EpisodeSummary
 from actors.scenario import Scenario
 from actors.vendor import Vendor
+from actors.warehouse.publisher import publish_now, run_publications
+from actors.warehouse.samples import run_samples
+from actors.warehouse.warehouse import RunIds, Warehouse
+from policies.criteria import Outcome
 from runtime.collector import keep_tidy
 from runtime.nursery import open_bare_nursery
 from runtime.signals import open_signal_drain
@@ -47,6 +51,19 @@ class RunResult:
     """What broke the whole fleet while it played, if anything did."""
     recorder_failure: str | None
     """What the disk said, if it refused."""
+    warehouse: "Publication | None" = None
+    """What became of the run's rows; None where none were kept."""
+
+
+@attrs.frozen
+class Publication:
+    """The fleet's own metrics after a run."""
+
+    folder: Path
+    failure: str | None
+    """Why they were not published; `corral warehouse load` can be tried again."""
+    lost: int
+    """Rows that could not be kept."""
 
 
 def new_run_id(now: datetime | None = None) -> str:
@@ -94,6 +111,7 @@ async def run_scenario(
     out: Path,
     view: Callable[[Fleet], Awaitable[None]],
     vendor: Vendor | None = None,
+    warehouse_folder: Path | None = None,
 ) -> RunResult:
     """Play a scenario to its end, or until a signal asks for a drain.
 
@@ -104,6 +122,7 @@ async def run_scenario(
         out: The run folder is made in here.
         view: Shows the fleet while it plays; cancelled at the end.
         vendor: Of the cloud phones, where there is one.
+        warehouse_folder: Where rows of the fleet's own metrics go, if the scenario keeps any; None: nowhere.
 
     Raises:
         ScenarioError: a secret that it names is not in the environment.
@@ -114,19 +133,30 @@ async def run_scenario(
     run_id = new_run_id()
     folder = make_folder(out, run_id, scenario, assets, source)
     recorder = Recorder(folder, scenario.record)
+    keeper: _Keeper | None = None
+    if warehouse_folder is not None and scenario.record.warehouse:
+        ids = RunIds(scenario.tenant, run_id, scenario.name)
+        keeper = _Keeper(scenario, Warehouse(warehouse_folder, ids), folder / "logs" / "warehouse.log")
     with bind(run=run_id):
         emit("actors.run.started", scenario=scenario.name, folder=str(folder))
         async with open_bare_nursery() as nursery:
             await nursery.start(recorder.run)
+            if keeper is not None:
+                await nursery.start(keeper.warehouse.run)
+                keeper.begin()
+            played: _Played | None = None
             try:
-                played = await _play(scenario, assets, taken, run_id, folder, recorder, view, vendor)
+                played = await _play(scenario, assets, taken, run_id, folder, recorder, view, vendor, keeper)
             finally:
                 recorder.close()
+                if keeper is not None:
+                    keeper.end(played)
         report, report_failure = None, None
         try:
             report = await trio.to_thread.run_sync(write_report, folder)
         except (OSError, RecordUnreadable) as error:
             report_failure = str(error)
+        publication = await keeper.publish() if keeper is not None else None
         emit("actors.run.ended", report=str(report.html) if report else None, episodes=len(played.summaries))
         return RunResult(
             folder=folder,
@@ -136,6 +166,7 @@ async def run_scenario(
             stopped_by=played.stopped_by,
             failure=played.failure,
             recorder_failure=recorder.statistics().failure,
+            warehouse=publication,
         )
 
 
@@ -144,6 +175,59 @@ class _Played:
     summaries: tuple[EpisodeSummary, ...]
     stopped_by: str | None
     failure: str | None
+
+
+@attrs.define
+class _Keeper:
+    """Keeps the rows of one run: its own row, samples while it plays, and their publication."""
+
+    scenario: Scenario
+    warehouse: Warehouse
+    log_path: Path
+    started_at: float = attrs.field(factory=time.time)
+
+    def begin(self) -> None:
+        """The run has started."""
+        self._tell("running")
+
+    async def watch(self, fleet: Fleet) -> None:
+        """Sample and publish until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run_samples, fleet, self.warehouse)
+            every = self.scenario.record.publish_every_seconds
+            nursery.start_soon(run_publications, self.warehouse.folder, self.log_path, every)
+
+    def end(self, played: _Played | None) -> None:
+        """The run is over; None: nothing could be played."""
+        ended_at = time.time()
+        summaries = played.summaries if played is not None else ()
+        self._tell(
+            "ended",
+            ended_ms=int(ended_at * 1000),
+            seconds=round(ended_at - self.started_at, 3),
+            episodes=len(summaries),
+            succeeded=sum(one.outcome is Outcome.SUCCEEDED for one in summaries),
+            stopped_by=played.stopped_by if played is not None else None,
+            failure=played.failure if played is not None else "nothing could be played",
+        )
+        self.warehouse.close()
+
+    async def publish(self) -> Publication:
+        """After the last row was written."""
+        statistics = self.warehouse.statistics()
+        failure = statistics.failure or await publish_now(self.warehouse.folder, self.log_path)
+        return Publication(self.warehouse.folder, failure, statistics.lost)
+
+    def _tell(self, state: str, **columns: Any) -> None:
+        self.warehouse.run_row(
+            at_ms=int(self.started_at * 1000),
+            state=state,
+            phones=sum(group.phone_count for group in self.scenario.phones),
+            engines=len(self.scenario.engines),
+            seed=self.scenario.seed,
+            corral=metadata.version("corral"),
+            **columns,
+        )
 
 
 async def _play(
@@ -155,6 +239,7 @@ async def _play(
     recorder: Recorder,
     view: Callable[[Fleet], Awaitable[None]],
     vendor: Vendor | None,
+    keeper: "_Keeper | None",
 ) -> _Played:
     fleets: list[Fleet] = []
     failure: str | None = None
@@ -170,12 +255,21 @@ async def _play(
         try:
             with starting:
                 async with open_fleet(
-                    scenario, assets, run_id=run_id, folder=folder, recorder=recorder, secrets=taken, vendor=vendor
+                    scenario,
+                    assets,
+                    run_id=run_id,
+                    folder=folder,
+                    recorder=recorder,
+                    secrets=taken,
+                    vendor=vendor,
+                    warehouse=keeper.warehouse if keeper is not None else None,
                 ) as fleet:
                     fleets.append(fleet)
                     async with open_control(folder, partial(answer_for, fleet)), trio.open_nursery() as nursery:
                         nursery.start_soon(view, fleet)
                         nursery.start_soon(keep_tidy)
+                        if keeper is not None:
+                            nursery.start_soon(keeper.watch, fleet)
                         await fleet.play()
                         nursery.cancel_scope.cancel()
         except FleetError as error:

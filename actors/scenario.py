@@ -237,6 +237,10 @@ class RecordConfig:
     """Every decided frame as PNG, so that a replay can run perception again."""
     frames_every_seconds: float = attrs.field(default=1.0, metadata={"min": 0})
     """Display frames for the filmstrip."""
+    warehouse: bool = True
+    """Rows of steps, actions, plans and health for questions about many runs: docs/warehouse.md."""
+    publish_every_seconds: float = attrs.field(default=300.0, metadata={"min": 0})
+    """While a run plays, its rows can be asked about from this often on; 0: when it has ended."""
 
 
 @attrs.frozen

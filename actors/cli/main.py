@@ -39,6 +39,7 @@ _COMMANDS: dict[str, str] = {
     "run": "actors.cli.scenarios:run",
     "sql": "actors.cli.sql:sql",
     "status": "actors.cli.control:status",
+    "warehouse": "actors.cli.warehouse:warehouse",
 }
 
 

@@ -152,7 +152,18 @@ def run(
     view = partial(_view, console=console if live else None, svg=view_svg)
     collect_rarely()
     try:
-        result = trio.run(partial(run_scenario, scenario, assets, source=source, out=out, view=view, vendor=vendor))
+        result = trio.run(
+            partial(
+                run_scenario,
+                scenario,
+                assets,
+                source=source,
+                out=out,
+                view=view,
+                vendor=vendor,
+                warehouse_folder=out / "warehouse",
+            )
+        )
     except ScenarioError as error:
         print_problems(error.problems)
         sys.exit(EXIT_WRONG)
@@ -194,6 +205,14 @@ async def _view(fleet: Fleet, console: Console | None, svg: Path | None) -> None
 def _conclude(result: RunResult) -> int:
     if result.recorder_failure is not None:
         click.echo(f"Warning: the record is incomplete: {result.recorder_failure}", err=True)
+    kept = result.warehouse
+    if kept is not None and kept.lost:
+        click.echo(
+            f"Warning: {kept.lost} rows of the fleet's own metrics were lost; the table losses says why", err=True
+        )
+    if kept is not None and kept.failure is not None:
+        message = f"the run's metrics are not published: {kept.failure}; try: corral warehouse load {kept.folder}"
+        click.echo(f"Warning: {message}", err=True)
     for summary in result.summaries:
         score = "-" if summary.score is None else f"{summary.score:g}"
         click.echo(f"{summary.outcome.value:<11} {summary.phone:<16} {summary.app:<10} {score:>6}  {summary.reason}")
