@@ -1,0 +1,160 @@
+"""A result in a sentence or two. Every number in it is a cell of the rows, or is computed from them here.
+
+No model writes it: what it says can be checked, and `numbers_not_in` checks what a model adds.
+"""
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+
+from sqlassist.metric_query import MetricQuery
+from sqlassist.result import Cell, ResultSet, ValueType
+from sqlassist.semantic import SemanticLayer
+
+MAX_LISTED = 3
+_NUMBERS = (ValueType.INTEGER, ValueType.DECIMAL, ValueType.FLOAT)
+
+
+def summary_for(
+    result: ResultSet, layer: SemanticLayer, language: str, query: MetricQuery | None = None, described: str = ""
+) -> str:
+    """What the rows say.
+
+    Args:
+        result: The rows.
+        layer: For names, units and decimals.
+        language: `en` or `zh`.
+        query: What was computed, where it is a metric query.
+        described: The question as it was understood; stands first.
+    """
+    zh = language == "zh"
+    start = f"{described}{'：' if zh else ': '}" if described else ""
+    if not result.rows or all(cell is None for row in result.rows for cell in row):
+        return start + ("没有数据。" if zh else "no data.")
+    if len(result.rows) == 1:
+        return start + _single(result, layer, language) + ("。" if zh else ".")
+    parts = [_count(result, zh=zh), *_extremes(result, layer, language, query)]
+    return start + ("；" if zh else "; ").join(parts) + ("。" if zh else ".")
+
+
+def _single(result: ResultSet, layer: SemanticLayer, language: str) -> str:
+    zh = language == "zh"
+    cells = [
+        f"{_title(column.name, layer, language)}{'为' if zh else ' '}{_shown(cell, column.name, layer)}"
+        if len(result.columns) > 1
+        else _shown(cell, column.name, layer)
+        for column, cell in zip(result.columns, result.rows[0], strict=True)
+    ]
+    return ("，" if zh else ", ").join(cells)
+
+
+def _count(result: ResultSet, *, zh: bool) -> str:
+    rows = len(result.rows)
+    if result.is_truncated:
+        return f"前 {rows} 行（还有更多）" if zh else f"the first {rows} rows, there may be more"
+    return f"共 {rows} 行" if zh else f"{rows} rows"
+
+
+def _extremes(result: ResultSet, layer: SemanticLayer, language: str, query: MetricQuery | None) -> Iterator[str]:
+    """The highest and the lowest row of the first number, and its sum where sums make sense."""
+    zh = language == "zh"
+    index = _value_column(result, layer, query)
+    if index is None:
+        return
+    name = result.columns[index].name
+    heads = [i for i, column in enumerate(result.columns) if i < index and column.name not in layer.metrics]
+    valued = [(number, row) for row in result.rows if (number := _decimal(row[index])) is not None]
+    if not valued or not heads:
+        return
+    highest, lowest = max(valued, key=lambda one: one[0]), min(valued, key=lambda one: one[0])
+    for word, (_, row) in ((("最高" if zh else "highest"), highest), (("最低" if zh else "lowest"), lowest)):
+        label = " / ".join(_shown(row[i], result.columns[i].name, layer, language) for i in heads)
+        yield f"{word}{'：' if zh else ': '}{label} ({_shown(row[index], name, layer)})"
+    metric = layer.metrics.get(name)
+    if metric is not None and metric.additive and not result.is_truncated and (query is None or query.limit is None):
+        total = sum(number for number, _ in valued)
+        yield f"{'合计' if zh else 'total'} {_shown(str(total), name, layer)}"
+
+
+def _value_column(result: ResultSet, layer: SemanticLayer, query: MetricQuery | None) -> int | None:
+    wanted = query.metrics[0] if query is not None else None
+    names = [column.name for column in result.columns]
+    if wanted in names:
+        return names.index(wanted)
+    for index, column in enumerate(result.columns):
+        if index and column.type in _NUMBERS and column.name not in layer.dimensions:
+            return index
+    return None
+
+
+def _title(name: str, layer: SemanticLayer, language: str) -> str:
+    for suffix, en, zh in (
+        ("_previous", "before", "上期"),
+        ("_change", "change", "变化"),
+        ("_growth", "growth", "增长"),
+        ("_share", "share", "占比"),
+    ):
+        stem = name.removesuffix(suffix)
+        if stem != name and stem in layer.metrics:
+            return zh if language == "zh" else en
+    if name in layer.metrics:
+        return layer.metrics[name].names.label(language, name)
+    if name in layer.dimensions:
+        return layer.dimensions[name].names.label(language, name)
+    return name
+
+
+def _shown(cell: Cell, name: str, layer: SemanticLayer, language: str = "en") -> str:
+    """A cell as people read it: thousands apart, decimals as the metric says, fractions of 1 as per cent."""
+    if cell is None:
+        return "-"
+    if name in layer.dimensions:
+        values = layer.dimensions[name].values
+        return values[str(cell)].label(language, str(cell)) if str(cell) in values else str(cell)
+    number = None if isinstance(cell, bool) else _decimal(cell)
+    if number is None:
+        return str(cell)
+    if name.endswith(("_growth", "_share")) and name.rpartition("_")[0] in layer.metrics:
+        return f"{number * 100:,.1f} %"
+    metric = layer.metrics.get(name.removesuffix("_previous").removesuffix("_change"))
+    if metric is None:
+        return f"{number:,}" if number == number.to_integral_value() else f"{number:,.2f}"
+    if metric.unit == "%":
+        return f"{number * 100:,.1f} %"
+    text = f"{number:,.{metric.decimals}f}"
+    return f"{text} {metric.unit}" if metric.unit else text
+
+
+def _decimal(cell: Cell) -> Decimal | None:
+    if isinstance(cell, bool) or cell is None:
+        return None
+    try:
+        number = Decimal(str(cell))
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
+
+
+_NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(\s*%)?")
+
+
+def numbers_not_in(text: str, result: ResultSet, question: str) -> tuple[str, ...]:
+    """Numbers of a text that stand neither in the rows nor in the question: what a model has made up.
+
+    A number is in the rows when some cell, rounded as the text writes it, is the same; a percentage when the cell
+    times 100 is.
+    """
+    known = [number for row in result.rows for cell in row if (number := _decimal(cell)) is not None]
+    asked = {found.group(0).replace(",", "").strip(" %") for found in _NUMBER.finditer(question)}
+    words = {cell for row in result.rows for cell in row if isinstance(cell, str)}
+    known += [Decimal(len(result.rows))]
+    missing = []
+    for found in _NUMBER.finditer(text):
+        plain = found.group(0).replace(",", "").strip(" %")
+        places = len(plain.partition(".")[2])
+        wanted = Decimal(plain)
+        scale = 100 if found.group(1) else 1
+        in_rows = any(round(number * scale, places) == wanted or round(number, places) == wanted for number in known)
+        if not in_rows and plain not in asked and not any(plain in word for word in words):
+            missing.append(found.group(0).strip())
+    return tuple(missing)
