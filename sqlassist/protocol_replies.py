@@ -33,6 +33,8 @@ class Welcome:
     """True: the session asked for goes on. The events after `after` follow."""
     missed: int = 0
     """How many events after `after` were not kept; they will not come."""
+    dropped: str = ""
+    """Why the server ended the connection that the session had before, as in its `bye`; empty where it did not."""
     running: tuple[str, ...] = ()
     """Questions that are being answered."""
 
@@ -130,7 +132,7 @@ def decode_reply(text: str) -> Reply | Malformed:
         return Malformed("bad_field", f"the server sent a {shown(data['type'])} message that cannot be read")
 
 
-_WELCOME = ("session", "user", "tenant", "roles", "limits", "versions", "resumed", "missed", "running")
+_WELCOME = ("session", "user", "tenant", "roles", "limits", "versions", "resumed", "missed", "dropped", "running")
 
 
 def _text(kind: str, **fields: Any) -> str:
@@ -158,6 +160,7 @@ def _welcome(data: Mapping[str, Any]) -> Welcome:
         versions={str(name): str(value) for name, value in data["versions"].items()},
         resumed=bool(data["resumed"]),
         missed=int(data["missed"]),
+        dropped=str(data["dropped"]),
         running=tuple(map(str, data["running"])),
     )
 

@@ -25,7 +25,17 @@ from tests.kit.protocol_schema import check_reply
 
 REPLIES: list[Reply] = [
     Welcome(
-        1, "s1", "ann", "north", ("viewer", "admin"), {"message_bytes": 65536.0}, {"schema": "a1"}, True, 3, ("q1",)
+        1,
+        "s1",
+        "ann",
+        "north",
+        ("viewer", "admin"),
+        {"message_bytes": 65536.0},
+        {"schema": "a1"},
+        True,
+        3,
+        "slow_reader",
+        ("q1",),
     ),
     EventMessage("q1", 4, Event(Stage.INTENT, {"route": "metric", "why": "每天"})),
     EventMessage("q1", 5, Event(Stage.ANSWER, {"rows": 3})),
