@@ -13,7 +13,7 @@ import attrs
 from inference.messages import Constraint, Message, Prompt, TextPart
 from runtime.ids import TenantId
 from sqlassist.catalog import Catalog, Dialect
-from sqlassist.grammar import SqlGrammar, grammar_for
+from sqlassist.grammar import SqlGrammar
 from sqlassist.json_query import sql_for
 from sqlassist.messages import Draft, Refusal
 
@@ -114,10 +114,20 @@ def prompt_for(
     request_id: str,
     tenant: TenantId,
     routing_key: str,
-    is_constrained: bool = True,
+    grammar: SqlGrammar | None,
     temperature: float = 0.0,
 ) -> Prompt:
     """The prompt of one attempt.
+
+    Args:
+        request: What it is made of.
+        catalog: Of the source.
+        limits: What the model may write.
+        request_id: Unique.
+        tenant: Who is charged, and whose adapter answers.
+        routing_key: Of the session.
+        grammar: Of the catalog; None decodes freely.
+        temperature: Of the model.
 
     Returns:
         With a token limit for thought and SQL together, and the tenant's grammar; with thinking the grammar starts
@@ -150,8 +160,8 @@ def prompt_for(
     )
     tokens = limits.sql_tokens + (limits.thought_tokens if request.think else 0)
     constraint = Constraint()
-    if is_constrained:
-        constraint = constraint_for(grammar_for(catalog), limits.thought_tokens if request.think else 0)
+    if grammar is not None:
+        constraint = constraint_for(grammar, limits.thought_tokens if request.think else 0)
     return Prompt(
         request_id=request_id,
         tenant=tenant,
@@ -159,7 +169,7 @@ def prompt_for(
         messages=messages,
         max_tokens=tokens,
         constraint=constraint,
-        stop=() if is_constrained else (";",),
+        stop=() if grammar is not None else (";",),
         temperature=temperature,
         workload="assistant",
     )

@@ -94,10 +94,15 @@ _FIX = re.compile(
 )
 _COMPLEX = re.compile(
     r"\b(why|cohort|percentile|median|quartile|rolling|moving average|cumulative|running total|consecutive|streak|"
-    r"first time|never|who (did|have|had|never)|but (not|never|no)|within \d+ (hours?|days?|weeks?) (of|after)|in a row|"
-    r"correlat\w+|"
+    r"first time|never|who (did|have|had|never)|but (not|never|no)|within \d+ (hours?|days?|weeks?) (of|after)|"
+    r"in a row|correlat\w+|"
     r"for each .* the (top|first|last)|after their|before their|between their)\b|"
     r"为什么|中位数|百分位|累计|滚动|移动平均|连续|首次|从未|但(没|未|不)|之后\d*天?内|相关性|每个.{1,12}(前|最高|最低)的"
+)
+_FOLLOW_UP = re.compile(
+    r"(and|but|or|what about|how about|same|only|just|now|instead|then|also)\b.*|"
+    r".*\b(it|them|those|that one|these|its)\b.*|"
+    r"(那|还有|换成|改成|只看|同样|再看|以及|然后).*|.*(它|它们|这些|那些|其中).*|.*呢"
 )
 MANY_WORDS = 30  # a sentence as long holds a second condition nearly always
 
@@ -164,3 +169,9 @@ def complexity_of(text: str) -> Complexity:
     if _COMPLEX.search(plain) or len(plain.split()) > MANY_WORDS or len(plain) > 160:
         return Complexity.COMPLEX
     return Complexity.SIMPLE
+
+
+def looks_like_follow_up(text: str) -> bool:
+    """True where a text leans on what was asked before it."""
+    plain = folded(text)
+    return len(plain) < 80 and _FOLLOW_UP.fullmatch(plain) is not None
