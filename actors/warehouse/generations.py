@@ -151,11 +151,12 @@ def _load(file: duckdb.DuckDBPyConnection, segment: Path, now_ms: int) -> tuple[
             if damaged:
                 tables[LOSSES] = tables.get(LOSSES, 0) + 1
                 out.write(json.dumps(damage_row(damaged, now_ms)) + "\n")
+        file.execute(f"CREATE OR REPLACE TEMP TABLE batch AS SELECT * FROM {_ROWS}", [str(clean)])  # noqa: S608
         file.execute("BEGIN")
         for name in tables:
-            _insert(file, name, clean, about)
+            _insert(file, name, about)
         for things, key in THINGS.items():
-            _insert_things(file, things, key, clean, about["tenant"])
+            _insert_things(file, things, key, about["tenant"])
         file.execute(f"INSERT INTO {LEDGER} VALUES (?, ?, ?)", [segment.stem, sum(tables.values()), now_ms])  # noqa: S608
         file.execute("COMMIT")
     return sum(tables.values()), damaged
@@ -170,21 +171,21 @@ _SHAPE = ", ".join(f"{column}: '{_TYPES[kind]}'" for column, kind in {"t": Colum
 _ROWS = f"read_json(?, format = 'newline_delimited', columns = {{{_SHAPE}}})"
 
 
-def _insert_things(file: duckdb.DuckDBPyConnection, things: str, key: str, rows: Path, tenant: str) -> None:
+def _insert_things(file: duckdb.DuckDBPyConnection, things: str, key: str, tenant: str) -> None:
     file.execute(
-        f"INSERT INTO {things} (tenant, {key}, first_ms) SELECT ?, {key}, MIN(at_ms) FROM {_ROWS}"  # noqa: S608
+        f"INSERT INTO {things} (tenant, {key}, first_ms) SELECT ?, {key}, MIN(at_ms) FROM batch"  # noqa: S608
         f" WHERE {key} IS NOT NULL AND {key} NOT IN (SELECT {key} FROM {things}) GROUP BY {key}",
-        [tenant, str(rows)],
+        [tenant],
     )
 
 
-def _insert(file: duckdb.DuckDBPyConnection, name: str, rows: Path, about: Mapping[str, str]) -> None:
+def _insert(file: duckdb.DuckDBPyConnection, name: str, about: Mapping[str, str]) -> None:
     own = [column for column in TABLES[name].columns if column not in SHARED]
     file.execute(
         f"INSERT INTO {name} ({', '.join([*SHARED, *own, MOMENT, DAY])})"  # noqa: S608  # names of ours
         f" SELECT ?, ?, ?, {', '.join(own)}, epoch_ms(at_ms), CAST(epoch_ms(at_ms) AS DATE)"
-        f" FROM {_ROWS} WHERE t = ?",
-        [*(about[column] for column in SHARED), str(rows), name],
+        " FROM batch WHERE t = ?",
+        [*(about[column] for column in SHARED), name],
     )
     if name == RUNS:  # written when it begins and when it ends; segments may come in any order
         best = f"SELECT rowid FROM {RUNS} WHERE run_id = ? ORDER BY ended_ms DESC NULLS LAST LIMIT 1"  # noqa: S608

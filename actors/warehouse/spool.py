@@ -93,6 +93,8 @@ class SpoolWriter:
         while True:
             path = self.folder / f"{self.prefix}-{self._next:05d}{OPEN}"
             self._next += 1
+            if path.with_suffix(SEALED).exists():
+                continue
             file = _create_locked(path)
             if file is not None:
                 break
