@@ -51,7 +51,8 @@ class Executor:
         self._pending: dict[int, _Pending] = {}
         self._number = 0
         self._send_lock = trio.Lock()
-        self._is_lost = False
+        self.lost = trio.Event()
+        """Set when its process has ended: it answers nothing any more."""
 
     async def execute(self, request: ExecuteRequest) -> ResultSet | Refusal:
         """Have a query checked again and run. When this is cancelled, the query is taken back and killed.
@@ -61,7 +62,7 @@ class Executor:
             DatabaseDenied: an account of ours may not do what it must.
             ExecutorLost: the executor has ended.
         """
-        if self._is_lost:
+        if self.lost.is_set():
             raise ExecutorLost("it has ended", source=LOCAL)
         self._number += 1
         number = self._number
@@ -71,7 +72,7 @@ class Executor:
             await pending.done.wait()
         except trio.Cancelled:
             with trio.CancelScope(shield=True), trio.move_on_after(1):
-                if not self._is_lost:
+                if not self.lost.is_set():
                     await self._send(encode_cancel(number))
             raise
         finally:
@@ -106,7 +107,7 @@ class Executor:
         except trio.BrokenResourceError:
             pass  # it was killed: as an end, see below
         finally:
-            self._is_lost = True
+            self.lost.set()
             for pending in self._pending.values():
                 pending.done.set()
 

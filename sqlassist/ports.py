@@ -11,10 +11,10 @@ from runtime.ids import TenantId
 from sqlassist.audit import AuditEntry
 from sqlassist.catalog import Catalog
 from sqlassist.config import SqlConfig
+from sqlassist.decision import Decision
 from sqlassist.generate import GenerationLimits, Shot
 from sqlassist.grammar import SqlGrammar
 from sqlassist.messages import Asker, Refusal
-from sqlassist.metric_query import MetricQuery
 from sqlassist.result import ResultSet
 from sqlassist.semantic import SemanticLayer
 from sqlassist.sources import SourceChoice
@@ -30,20 +30,6 @@ class ModelFailed(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
-@attrs.frozen
-class Decision:
-    """What a question was found to ask, as SQL that is still to be checked and run."""
-
-    sql: str
-    source: str
-    author: str
-    """`metric`, `model`, `verified`, `person` or `rule`."""
-    query: MetricQuery | None = None
-    described: str = ""
-    """What was understood, in words."""
-    verified_id: str = ""
-
-
 @attrs.frozen(eq=False)
 class Subject:
     """One source as one tenant sees it."""
@@ -56,6 +42,9 @@ class Subject:
     """The layer as text for a model."""
     grammar: SqlGrammar | None
     """None where no model is configured: compiling it takes a while."""
+    layer_version: str
+    phrases: tuple[str, ...] = ()
+    """Folded names of metrics, dimensions and values."""
 
 
 @attrs.frozen

@@ -7,6 +7,7 @@ import attrs
 
 from inference.messages import Message, Prompt, TextPart
 from sqlassist.chart import chart_for
+from sqlassist.decision import Decision
 from sqlassist.explain import explain_sql
 from sqlassist.fix import Fixed, NotFixed, fix_by_rule
 from sqlassist.generate import RetryInformation
@@ -14,7 +15,7 @@ from sqlassist.guard.check import check
 from sqlassist.guard.checked import CheckedQuery
 from sqlassist.guard.limits import Limits
 from sqlassist.messages import Refusal, Stage
-from sqlassist.ports import Decision, ModelFailed, Subject
+from sqlassist.ports import ModelFailed, Subject
 from sqlassist.result import ResultSet
 from sqlassist.sources import SourceChoice, check_for
 from sqlassist.stages.clarifying import Candidate, after_refusal, clarified

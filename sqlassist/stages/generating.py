@@ -6,10 +6,11 @@ import trio
 
 from inference.messages import Completion, Delta, Message, Prompt, TextPart
 from sqlassist.catalog import Catalog
+from sqlassist.decision import Decision
 from sqlassist.generate import Request, RetryInformation, draft_from, prompt_for, schema_text
 from sqlassist.language import folded
 from sqlassist.messages import Draft, Refusal, Stage
-from sqlassist.ports import Decision, Subject
+from sqlassist.ports import Subject
 from sqlassist.references import path_between
 from sqlassist.route import Complexity
 from sqlassist.semantic import SemanticLayer

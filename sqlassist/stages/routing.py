@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from sqlassist.decision import Decision
 from sqlassist.language import folded
 from sqlassist.messages import Refusal, Stage, Verb
 from sqlassist.metric_compile import compiled
 from sqlassist.metric_query import MetricQuery, described
 from sqlassist.parsing.understand import understand
-from sqlassist.ports import Decision, Subject
+from sqlassist.ports import Subject
 from sqlassist.route import (
     Route,
     complexity_of,

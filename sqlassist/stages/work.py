@@ -9,12 +9,13 @@ import attrs
 from inference.messages import Completion
 from sqlassist.audit import AuditEntry
 from sqlassist.conversation import Choice, Conversation, Turn
+from sqlassist.decision import Decision
 from sqlassist.generate import Shot
 from sqlassist.guard.checked import CheckedQuery
 from sqlassist.guard.difference import rewrite_diff
 from sqlassist.messages import Emit, Event, Question, Refusal, Stage
 from sqlassist.metric_query import MetricQuery
-from sqlassist.ports import Decision, Ports, Subject
+from sqlassist.ports import Ports, Subject
 from sqlassist.result import ResultSet
 from sqlassist.route import Complexity, Route
 from sqlassist.wording import say, says

@@ -1,0 +1,60 @@
+"""Frequent values of the dimensions that may be sampled, asked as the tenant and kept for a while."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import attrs
+import trio
+
+from runtime.ids import TenantId
+from sqlassist.guard.check import check
+from sqlassist.guard.checked import CheckedQuery
+from sqlassist.guard.limits import Limits
+from sqlassist.messages import Refusal
+from sqlassist.ports import Subject
+from sqlassist.result import ResultSet
+from sqlassist.sampling import sampling_sql
+from sqlassist.sources import SourceChoice
+
+MOST_VALUES = 50  # of one dimension: more are no enumeration
+KEPT_SECONDS = 600.0
+
+Values = Mapping[str, Mapping[str, tuple[str, ...]]]
+Run = Callable[[TenantId, SourceChoice], Awaitable[ResultSet | Refusal]]
+
+
+@attrs.define(eq=False)
+class SampledValues:
+    """Source → dimension → values, by tenant. A tenant's are asked for when he first asks something."""
+
+    subjects: Callable[[TenantId], tuple[Subject, ...]]
+    run: Run
+    _kept: dict[TenantId, tuple[float, Values]] = attrs.field(factory=dict, init=False)
+    _locks: dict[TenantId, trio.Lock] = attrs.field(factory=dict, init=False)
+
+    async def __call__(self, tenant: TenantId) -> Values:
+        """The values; asked for anew when they are old. Raises `DatabaseError`."""
+        lock = self._locks.setdefault(tenant, trio.Lock())
+        async with lock:
+            kept = self._kept.get(tenant)
+            if kept is not None and trio.current_time() - kept[0] < KEPT_SECONDS:
+                return kept[1]
+            found = {subject.source: await self._of(tenant, subject) for subject in self.subjects(tenant)}
+            self._kept[tenant] = (trio.current_time(), found)
+            return found
+
+    async def _of(self, tenant: TenantId, subject: Subject) -> Mapping[str, tuple[str, ...]]:
+        found = {}
+        for name, dimension in subject.layer.dimensions.items():
+            if not dimension.enumerable:
+                continue
+            query = check(
+                sampling_sql(dimension.column, subject.catalog.dialect, MOST_VALUES),
+                subject.catalog,
+                Limits(MOST_VALUES),
+            )
+            if not isinstance(query, CheckedQuery):
+                continue
+            result = await self.run(tenant, SourceChoice(subject.source, "asked", query))
+            if isinstance(result, ResultSet):  # else a gate says that it costs too much: declared values remain
+                found[name] = tuple(str(row[0]) for row in result.rows if row[0] is not None)
+        return found
