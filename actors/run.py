@@ -144,13 +144,14 @@ async def run_scenario(
             if keeper is not None:
                 await nursery.start(keeper.warehouse.run)
                 keeper.begin()
-            played: _Played | None = None
+            outcome: list[_Played] = []
             try:
-                played = await _play(scenario, assets, taken, run_id, folder, recorder, view, vendor, keeper)
+                outcome.append(await _play(scenario, assets, taken, run_id, folder, recorder, view, vendor, keeper))
             finally:
                 recorder.close()
                 if keeper is not None:
-                    keeper.end(played)
+                    keeper.end(*outcome)
+        (played,) = outcome
         report, report_failure = None, None
         try:
             report = await trio.to_thread.run_sync(write_report, folder)
@@ -197,8 +198,8 @@ class _Keeper:
             every = self.scenario.record.publish_every_seconds
             nursery.start_soon(run_publications, self.warehouse.folder, self.log_path, every)
 
-    def end(self, played: _Played | None) -> None:
-        """The run is over; None: nothing could be played."""
+    def end(self, played: _Played | None = None) -> None:
+        """The run is over; without an argument nothing could be played."""
         ended_at = time.time()
         summaries = played.summaries if played is not None else ()
         self._tell(

@@ -4,12 +4,11 @@ The ledger of loaded segments is in the file itself, so a kill at any moment lea
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -52,7 +51,7 @@ class Published:
 
 
 def publish(folder: Path, tenant: str, segments: Sequence[Path], *, now_ms: int, keep_days: int = 0) -> Published:
-    """Bring a tenant's file up to date. Blocks; a second publication of the same file waits for the first.
+    """Bring a tenant's file up to date. Blocks; the caller sees to it that nobody else publishes there meanwhile.
 
     Args:
         folder: Gets `<tenant>.duckdb`.
@@ -66,24 +65,13 @@ def publish(folder: Path, tenant: str, segments: Sequence[Path], *, now_ms: int,
     """
     path = folder / f"{tenant}.duckdb"
     try:
-        with _locked(folder / f"{tenant}.lock"):
-            return _publish(path, tenant, segments, now_ms, keep_days)
+        return _publish(path, tenant, segments, now_ms, keep_days)
     except duckdb.Error as error:
         text = " ".join(str(error).split())
         hint = "move it away, and what the spool still holds is loaded into a new one"
         raise PublicationFailed(f"{path}: {text}; where that stays, {hint}") from error
     except OSError as error:
         raise PublicationFailed(f"{error.filename or path}: {error.strerror or error}") from error
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _publish(path: Path, tenant: str, segments: Sequence[Path], now_ms: int, keep_days: int) -> Published:

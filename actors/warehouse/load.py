@@ -3,6 +3,8 @@
 Ended at any moment, it loses and doubles nothing: `corral warehouse load CONFIG|FOLDER [--follow]`.
 """
 
+import contextlib
+import fcntl
 import os
 import random
 import time
@@ -58,8 +60,29 @@ def load_once(config: LoaderConfig, *, now: Callable[[], float] = time.time) -> 
         OSError: the spool cannot be read or written.
     """
     folder = Path(config.folder)
-    total = Loaded((), 0, 0, 0, 0)
     tenants = _tenants_in(folder)
+    if not tenants:
+        return Loaded((), 0, 0, 0, 0)
+    with _locked(folder / f"{_target_name(config)}.lock"):
+        total = _load_all(config, folder, tenants, now)
+    if total.segments:
+        emit("actors.warehouse.rows_loaded", **attrs.asdict(total))
+    return total
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """A second loader of the same target waits for the first."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _load_all(config: LoaderConfig, folder: Path, tenants: list[str], now: Callable[[], float]) -> Loaded:
+    total = Loaded((), 0, 0, 0, 0)
     for tenant in tenants:
         spool = folder / SPOOL / tenant
         adopt_abandoned(spool)
@@ -76,8 +99,6 @@ def load_once(config: LoaderConfig, *, now: Callable[[], float] = time.time) -> 
         )
     if config.server is None:
         write_databases(folder)
-    if total.segments:
-        emit("actors.warehouse.rows_loaded", **attrs.asdict(total))
     return total
 
 
@@ -155,19 +176,28 @@ def _load_tenant(
 
 def _write_loaded_list(spool: Path, config: LoaderConfig, done: frozenset[str], segments: Iterable[Path]) -> Path:
     """What this target holds durably. A segment goes only when every target that ever loaded here has it."""
-    server = config.server
-    name = "duckdb" if server is None else f"{server.schema}@{server.socket or f'{server.host}:{server.port}'}"
-    path = spool / f"{''.join(c if c.isalnum() or c in '.@-_' else '_' for c in name)}{LOADED}"
+    path = spool / f"{_target_name(config)}{LOADED}"
     _replace_text(path, "".join(f"{one.stem}\n" for one in segments if one.stem in done))
     return path
+
+
+def _target_name(config: LoaderConfig) -> str:
+    """As a part of a file's name."""
+    server = config.server
+    name = "duckdb" if server is None else f"{server.schema}@{server.socket or f'{server.host}:{server.port}'}"
+    return "".join(c if c.isalnum() or c in ".@-_" else "_" for c in name)
 
 
 def _prune(spool: Path, config: LoaderConfig, mine: Path, segments: list[Path], now: float) -> int:
     lists = [set(path.read_text("utf-8").split()) for path in {mine, *spool.glob(f"*{LOADED}")}]
     loaded = [one for one in segments if all(one.stem in some for some in lists)]
-    ages = sorted(((one.stat().st_mtime, one.stat().st_size, one) for one in loaded), reverse=True)
+    ages = []
+    for one in loaded:
+        with contextlib.suppress(FileNotFoundError):  # a loader of another target removed it
+            found = one.stat()
+            ages.append((found.st_mtime, found.st_size, one))
     kept, removed = 0.0, 0
-    for written_at, size, one in ages:
+    for written_at, size, one in sorted(ages, reverse=True):
         kept += size
         if now - written_at <= config.keep_loaded_hours * 3600 and kept <= config.keep_loaded_megabytes * 1e6:
             continue

@@ -42,7 +42,7 @@ def test_a_second_publication_adds_only_what_is_new(tmp_path: Path) -> None:
     assert ask(tmp_path, "SELECT run_id, step FROM steps ORDER BY step") == [("r1", 1), ("r1", 2), ("r2", 3)]
     assert (tmp_path / "default.duckdb").stat().st_ino != generation
     assert (tmp_path / "default.duckdb").stat().st_mode & 0o777 == 0o600
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["default.duckdb", "default.lock", "spool"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["default.duckdb", "spool"]
 
 
 def test_moments_and_days_are_derived_in_utc(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from actors.warehouse import spool
 from actors.warehouse.rows import Row
 from actors.warehouse.spool import SpoolWriter, adopt_abandoned, is_sound, loadable_segments, read_header, read_rows
 
@@ -89,7 +88,7 @@ def test_a_batch_that_the_disk_refuses_leaves_nothing_behind(tmp_path: Path, mon
     spooling = writer(tmp_path)
     spooling.append(rows(1), 0.0)
     with monkeypatch.context() as patched:
-        patched.setattr(spool.os, "fsync", _full)
+        patched.setattr(os, "fsync", _full)
         with pytest.raises(OSError, match="No space"):
             spooling.append(rows(2), 0.0)
     adopt_abandoned(tmp_path / "default")

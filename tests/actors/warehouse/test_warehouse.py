@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
+from actors.pictures import PictureStore
 from actors.scenario import AppConfig, CaptureConfig
 from actors.session import EpisodeSpec
 from actors.warehouse import spool
@@ -18,6 +20,8 @@ from actors.warehouse.rows import Row
 from actors.warehouse.spool import loadable_segments, read_rows
 from actors.warehouse.warehouse import CAPACITY, RETRY_SECONDS, BothSinks, RunIds, Warehouse
 from policies.action import Tap
+from policies.frame import Frame
+from policies.planner import PlanRequest
 from policies.step import ActResult, Command, CommandKind, EpisodeSettings, StepInput, StepOutput
 from policies.tally import Tally
 from runtime.ids import DEFAULT_TENANT, EpisodeId, PhoneId
@@ -55,6 +59,10 @@ async def until(holds: Callable[[], bool]) -> None:
             return
         await trio.sleep(0.1)
     raise AssertionError("it never came")
+
+
+def _has_lost(warehouse: Warehouse, count: int) -> bool:
+    return warehouse.statistics().lost == count
 
 
 async def finished(warehouse: Warehouse) -> None:
@@ -140,7 +148,7 @@ async def test_a_disk_that_refuses_is_told_once_and_everything_lost_is_counted(
                 patched.setattr(spool, "_write", full)
                 for count in (1, 2, 3):
                     feed(warehouse, 1)
-                    await until(lambda count=count: warehouse.statistics().lost == count)
+                    await until(partial(_has_lost, warehouse, count))
             assert warehouse.statistics().failure == "No space left on device"
             await trio.sleep(RETRY_SECONDS)
             feed(warehouse, 1)
@@ -171,10 +179,10 @@ def test_two_sinks_are_both_told(tmp_path: Path) -> None:
     class Counting:
         steps = prompts = 0
 
-        def step(self, *_: object) -> None:
+        def step(self, spec: EpisodeSpec, given: StepInput, output: StepOutput, frame: Frame | None) -> None:
             self.steps += 1
 
-        def prompt(self, *_: object) -> None:
+        def prompt(self, spec: EpisodeSpec, request: PlanRequest, pictures: PictureStore) -> None:
             self.prompts += 1
 
     one, other = Counting(), Counting()
