@@ -52,7 +52,7 @@ def killed(process: "subprocess.Popen[bytes]") -> bytes:
 def test_killed_writers_and_killed_loaders_lose_and_double_nothing(tmp_path: Path) -> None:
     chance = random.Random(5)
     acknowledged: dict[str, int] = {}
-    for round_number in range(5):
+    for round_number in range(4):
         run = f"run{round_number}"
         writer, loader = started(WRITER, str(tmp_path), run), started(LOADER, str(tmp_path))
         try:
