@@ -17,6 +17,7 @@ from sqlassist.guard.regenerate import language_for
 from sqlassist.messages import Refusal
 
 MAX_STEPS = 8  # each one mends one thing; what needs more is written anew
+TRANSLATED = "translated from"
 _OTHER_DIALECTS = ("postgres", "tsql", "oracle", "snowflake", "bigquery", "sqlite", "duckdb", "mysql")
 
 
@@ -53,7 +54,10 @@ def fix_by_rule(sql: str, catalog: Catalog, limits: Limits) -> Fixed | NotFixed:
         result = check(text, catalog, limits)
         if isinstance(result, CheckedQuery):
             return Fixed(result, text, tuple(changes))
-        step = next((one for one in _steps(text, catalog, result) if one[0] not in seen), None)
+        fresh = [one for one in _steps(text, catalog, result) if one[0] not in seen]
+        if any(change.startswith(TRANSLATED) for change in changes):  # once: what it became is ours already
+            fresh = [one for one in fresh if not one[1].startswith(TRANSLATED)]
+        step = _best(fresh, catalog, limits)
         if step is None:
             return NotFixed(result, text, tuple(changes))
         text = step[0]
@@ -63,6 +67,12 @@ def fix_by_rule(sql: str, catalog: Catalog, limits: Limits) -> Fixed | NotFixed:
     if isinstance(result, CheckedQuery):
         return Fixed(result, text, tuple(changes))
     return NotFixed(result, text, tuple(changes))
+
+
+def _best(steps: list[tuple[str, str]], catalog: Catalog, limits: Limits) -> tuple[str, str] | None:
+    """The first step whose result passes, else the first one."""
+    passing = (one for one in steps if isinstance(check(one[0], catalog, limits), CheckedQuery))
+    return next(passing, steps[0] if steps else None)
 
 
 def _steps(text: str, catalog: Catalog, refusal: Refusal) -> Iterator[tuple[str, str]]:
@@ -177,6 +187,6 @@ def _translated(text: str, catalog: Catalog) -> Iterator[tuple[str, str]]:
     for dialect in _OTHER_DIALECTS:
         try:
             tree = parse_one(text, dialect=dialect)
-            yield _written(tree, catalog), f"translated from {dialect}"
+            yield _written(tree, catalog), f"{TRANSLATED} {dialect}"
         except (SqlglotError, RecursionError, ValueError):
             continue

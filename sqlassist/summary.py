@@ -146,7 +146,7 @@ def numbers_not_in(text: str, result: ResultSet, question: str) -> tuple[str, ..
     """
     known = [number for row in result.rows for cell in row if (number := _decimal(cell)) is not None]
     asked = {found.group(0).replace(",", "").strip(" %") for found in _NUMBER.finditer(question)}
-    words = {cell for row in result.rows for cell in row if isinstance(cell, str)}
+    words = {cell for row in result.rows for cell in row if isinstance(cell, str) and _decimal(cell) is None}
     known += [Decimal(len(result.rows))]
     missing = []
     for found in _NUMBER.finditer(text):
