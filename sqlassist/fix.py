@@ -3,6 +3,7 @@
 Each step is a change that a refusal of the guard asked for; the guard decides about the result like about any other.
 """
 
+import re
 from collections.abc import Callable, Iterator
 
 import attrs
@@ -17,6 +18,7 @@ from sqlassist.guard.regenerate import language_for
 from sqlassist.messages import Refusal
 
 MAX_STEPS = 8  # each one mends one thing; what needs more is written anew
+_QUOTED_TABLE = re.compile(r"\b(from|join)\s+\"\w+\"", re.IGNORECASE)
 TRANSLATED = "translated from"
 _OTHER_DIALECTS = ("postgres", "tsql", "oracle", "snowflake", "bigquery", "sqlite", "duckdb", "mysql")
 
@@ -49,6 +51,8 @@ def fix_by_rule(sql: str, catalog: Catalog, limits: Limits) -> Fixed | NotFixed:
         limits: As for any statement.
     """
     text, changes = sql.strip().rstrip(";").strip(), list[str]()
+    if catalog.dialect.is_mysql_like and _QUOTED_TABLE.search(text):  # there "amount" is a text and sums up to 0
+        text, changes = next(((one, [change]) for one, change in _translated(text, catalog)), (text, changes))
     seen = {text}
     for _ in range(MAX_STEPS):
         result = check(text, catalog, limits)
