@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+import trio.testing
 from structlog.testing import capture_logs
 
 from actors.pictures import PictureStore
