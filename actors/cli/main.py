@@ -21,6 +21,8 @@ DEBUG_VARIABLE = "CORRAL_DEBUG"
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 _COMMANDS: dict[str, str] = {
+    "ask": "actors.cli.ask:ask",
+    "assistant": "actors.cli.assistant:assistant",
     "audit": "actors.cli.audit:audit",
     "author": "actors.cli.author:author",
     "bench": "actors.cli.bench:bench",
@@ -39,6 +41,7 @@ _COMMANDS: dict[str, str] = {
     "run": "actors.cli.scenarios:run",
     "sql": "actors.cli.sql:sql",
     "status": "actors.cli.control:status",
+    "token": "actors.cli.token:token",
     "warehouse": "actors.cli.warehouse:warehouse",
 }
 
