@@ -166,9 +166,12 @@ def _token_of_environment() -> Secret:
 
 
 def _embedded(config_file: Path | None, tenant: TenantId) -> Opened:
-    from actors.assistant import default_config  # noqa: PLC0415  # sqlglot and duckdb take a while to load
+    if config_file is not None:
+        config = load_assistant_config(config_file)
+    else:
+        from actors.assistant import default_config  # noqa: PLC0415  # sqlglot and duckdb take a while to load
 
-    config = default_config() if config_file is None else load_assistant_config(config_file)
+        config = default_config()
     return partial(_opened_here, config, tenant)
 
 

@@ -1,0 +1,148 @@
+"""The served assistant as a process: it says when it is ready, answers, and ends as it is asked to."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from actors.ask_remote import open_remote
+from actors.ask_socket import parse_address
+from runtime.secret import Secret
+from sqlassist.messages import Event, Question, Stage
+from tests.kit.assistant import make_tokens
+from tests.kit.certificates import write_certificates
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_SECONDS = 60.0
+
+
+@attrs.define(eq=False)
+class Running:
+    process: trio.Process
+    url: str
+    token: Secret
+    events: list[Event] = attrs.field(factory=list)
+
+    async def take(self, event: Event) -> None:
+        self.events.append(event)
+
+    async def wait(self) -> int:
+        with trio.fail_after(PATIENCE_SECONDS):
+            return await self.process.wait()
+
+
+def _write_config(folder: Path, more: str = "") -> tuple[Path, str]:
+    (folder / "databases.toml").write_text("")
+    _, tokens = make_tokens(folder / "tokens.json")
+    path = folder / "assistant.toml"
+    path.write_text(f'[sql]\nfile = "databases.toml"\n[listen]\nport = 0\n{more}\n')
+    return path, tokens["north"]
+
+
+@asynccontextmanager
+async def _serving(folder: Path, more: str = "") -> AsyncIterator[Running]:
+    config, token = _write_config(folder, more)
+    command = [sys.executable, "-m", "tests.kit.scripted_assistant", str(config)]
+    with (folder / "log").open("wb") as log:
+        process = await trio.lowlevel.open_process(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log)
+        try:
+            assert process.stdout is not None
+            with trio.fail_after(PATIENCE_SECONDS):
+                line = b""
+                while not line.endswith(b"\n"):
+                    piece = await process.stdout.receive_some(1000)
+                    assert piece, (folder / "log").read_text()
+                    line += piece
+            ready = json.loads(line)
+            assert ready["ready"] is True
+            yield Running(process, ready["url"], Secret(token))
+        finally:
+            if process.returncode is None:
+                process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()
+                if process.stdout is not None:
+                    await process.stdout.aclose()
+
+
+async def test_it_answers_and_keeps_what_was_asked(tmp_path: Path) -> None:
+    async with _serving(tmp_path, '[state]\nfolder = "state"') as served:
+        with trio.fail_after(PATIENCE_SECONDS):
+            async with open_remote(parse_address(served.url), served.token) as asking:
+                last = await asking.ask(Question("q1", "answer"), served.take)
+        served.process.send_signal(signal.SIGTERM)
+        code = await served.wait()
+
+    (history,) = (tmp_path / "state" / "histories" / "north").iterdir()
+    assert last.stage is Stage.ANSWER
+    assert code == 0
+    assert json.loads(history.read_text())["text"] == "answer"
+
+
+async def test_sigterm_lets_a_question_end_within_its_grace(tmp_path: Path) -> None:
+    async with _serving(tmp_path, "[limits]\ndrain_seconds = 0.5") as served:
+        with trio.fail_after(PATIENCE_SECONDS):
+            async with (
+                open_remote(parse_address(served.url), served.token) as asking,
+                trio.open_nursery() as nursery,
+            ):
+                nursery.start_soon(asking.ask, Question("q1", "wait"), served.take)
+                while not served.events:
+                    await trio.sleep(0.01)
+                served.process.send_signal(signal.SIGTERM)
+                while not served.events[-1].is_last:
+                    await trio.sleep(0.01)
+        code = await served.wait()
+
+    assert served.events[-1].data["code"] == "draining"
+    assert code == 0
+
+
+async def test_it_serves_over_tls(tmp_path: Path) -> None:
+    write_certificates(tmp_path)
+    tls = 'tls_certificate = "server.pem"\ntls_key = "server.key"'
+    async with _serving(tmp_path, tls) as served:
+        with trio.fail_after(PATIENCE_SECONDS):
+            address = parse_address(served.url)
+            async with open_remote(address, served.token, ca_file=tmp_path / "ca.pem") as asking:
+                last = await asking.ask(Question("q1", "answer"), served.take)
+
+    assert address.is_tls
+    assert last.stage is Stage.ANSWER
+
+
+@pytest.mark.parametrize(
+    ("damage", "code", "message"),
+    [
+        ("tokens", 2, "Error: "),
+        ("config", 2, "'port'"),
+        ("key", 3, "are no certificate and its key"),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path: Path, damage: str, code: int, message: str) -> None:
+    write_certificates(tmp_path)
+    more = {"config": "port = -1", "key": 'tls_certificate = "server.pem"\ntls_key = "other.key"'}.get(damage, "")
+    config, _ = _write_config(tmp_path, more)
+    if damage == "tokens":
+        (tmp_path / "tokens.json").unlink()
+    if damage == "config":
+        config.write_text(config.read_text().replace("port = 0\n", ""))
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.kit.scripted_assistant", str(config)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
