@@ -4,6 +4,7 @@ Whatever happens, exactly one last event ends a question: an answer, a clarifica
 not the question's.
 """
 
+import math
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -148,9 +149,10 @@ async def _ended(work: Work) -> Ended:
     except AuditError:
         work.is_audited = True  # it was tried
         return Ended(work.failed("audit_failed", say("audit_failed", work.language)))
-    except trio.Cancelled:
+    except BaseException:  # taken back mostly, else a bug of ours: on record in any case, and then on its way
+        is_cancelled = trio.current_effective_deadline() == -math.inf
         with trio.CancelScope(shield=True), trio.move_on_after(AUDIT_GRACE_SECONDS):
-            await _on_record(work, Ended(Event(Stage.CANCELLED)))
+            await _on_record(work, Ended(work.failed("cancelled" if is_cancelled else "internal", "")))
         raise
     raise AssertionError("the last stage ends every question")
 

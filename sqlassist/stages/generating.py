@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import trio
 
 from inference.messages import Completion, Delta, Message, Prompt, TextPart
+from runtime.nursery import open_bare_nursery
 from sqlassist.catalog import Catalog
 from sqlassist.decision import Decision
 from sqlassist.generate import Request, RetryInformation, draft_from, prompt_for, schema_text
@@ -150,7 +151,7 @@ async def complete_bounded(work: Work, prompt: Prompt, rank: int = 0, *, is_told
     completion: Completion | None = None
     deadline = work.ports.now() + work.ports.settings.models.limits.seconds
     scope = trio.CancelScope()
-    async with trio.open_nursery() as nursery:
+    async with open_bare_nursery() as nursery:
         nursery.start_soon(tell)
         with send, scope:
             completion = await complete(prompt, deadline=deadline, on_delta=take)
