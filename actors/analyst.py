@@ -8,7 +8,7 @@ import trio
 
 from actors.analyst_events import KeptEvents
 from actors.analyst_limits import Admission, Admitted, Turned
-from actors.analyst_line import LineClosed, Wire
+from actors.analyst_line import NORMAL, LineClosed, Wire
 from actors.answering import Answering
 from actors.question_history import QuestionHistory
 from actors.question_metering import NO_TOKENS, usage_in
@@ -17,7 +17,7 @@ from inference.messages import Usage
 from inference.metering import TokenBucket
 from runtime.telemetry import counter, emit, histogram
 from sqlassist.messages import Asker, Event, Question, Refusal, Stage, Verb
-from sqlassist.protocol import Ask, Cancel, Hello, HistoryRequest, Malformed, Ping, Review, decode
+from sqlassist.protocol import Ask, Cancel, Hello, HistoryRequest, Leave, Malformed, Ping, Review, decode
 from sqlassist.protocol_replies import (
     MAX_EVENT_BYTES,
     ErrorMessage,
@@ -220,6 +220,8 @@ class Analyst:
             case Ping(after):
                 self._kept.seen(min(after, self._sent))
                 return Pong()
+            case Leave():
+                raise LineClosed(NORMAL)
             case Malformed(code, text, id_):
                 return ErrorMessage(code, text, id_)
             case Hello():

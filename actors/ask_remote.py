@@ -1,7 +1,7 @@
 """An assistant behind a websocket, asked over as many connections as it takes: a question survives a lost one."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from sqlassist.protocol import (
     Cancel,
     Hello,
     HistoryRequest,
+    Leave,
     Malformed,
     Ping,
     Request,
@@ -114,7 +115,8 @@ class RemoteAsking:
         self._fail("the session was ended")
         line = self._line
         if line is not None:
-            with trio.move_on_after(CLOSE_SECONDS):
+            with trio.move_on_after(CLOSE_SECONDS), suppress(LineClosed):
+                await line.send(encode_request(Leave()))
                 await line.close(NORMAL, "")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -81,7 +81,12 @@ class Ping:
     after: int = 0
 
 
-Request = Hello | Ask | Cancel | Review | HistoryRequest | Ping
+@attrs.frozen
+class Leave:
+    """The session is over: nobody will come back for it. A closed connection alone does not always say so."""
+
+
+Request = Hello | Ask | Cancel | Review | HistoryRequest | Ping | Leave
 
 
 @attrs.frozen
@@ -153,6 +158,8 @@ def encode_request(request: Request) -> str:
             return _text("history", limit=limit)
         case Ping(after):
             return _text("ping", **({"after": after} if after else {}))
+        case Leave():
+            return _text("bye")
 
 
 def shown(text: object) -> str:
@@ -278,4 +285,5 @@ _READERS: dict[str, tuple[frozenset[str], Callable[[Mapping[str, Any]], Request]
     "review": (frozenset({"id", "of", "text", "sql"}), _review),
     "history": (frozenset({"limit"}), _history),
     "ping": (frozenset({"after"}), _ping),
+    "bye": (frozenset(), lambda _: Leave()),
 }

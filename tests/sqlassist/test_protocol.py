@@ -15,6 +15,7 @@ from sqlassist.protocol import (
     Cancel,
     Hello,
     HistoryRequest,
+    Leave,
     Malformed,
     Ping,
     Request,
@@ -42,6 +43,7 @@ _REQUESTS = st.one_of(
     st.builds(Review, _IDS, _IDS, _TEXTS, _TEXTS),
     st.builds(HistoryRequest, st.integers(1, 200)),
     st.builds(Ping, _NUMBERS),
+    st.just(Leave()),
 )
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
@@ -51,7 +53,7 @@ _JSON = st.recursive(
 _FIELDS = st.sampled_from(
     ["id", "text", "sql", "of", "choice", "v", "token", "session", "after", "limit", "think", "x"]
 )
-_KINDS = st.sampled_from(["hello", "ask", "cancel", "choose", "fix", "explain", "review", "history", "ping", "event"])
+_KINDS = st.sampled_from(["hello", "ask", "cancel", "choose", "fix", "explain", "review", "history", "ping", "bye"])
 _VALUES = _JSON | _IDS | st.integers(-1, 300) | st.sampled_from(["", " ", "a" * 65, "a" * (MAX_TEXT + 1)])
 
 
