@@ -18,6 +18,7 @@ DEFAULT_RULES = Path("scenarios/battler.rules.toml")
 
 
 _MORE = {
+    "assistant": "actors.cli.bench_assistant:assistant",
     "client": "actors.cli.bench_inference:client",
     "engine": "actors.cli.bench_engine:engine",
     "knee": "actors.cli.bench_inference:knee",

@@ -1,9 +1,12 @@
 """The assistant's file: what it says, and every mistake at once."""
 
+import re
 from pathlib import Path
 
+import attrs
 import pytest
 
+from actors.analyst_limits import AssistantLimits
 from actors.assistant_config import load_assistant_config, parse_assistant_config
 from actors.configuration import ScenarioError
 
@@ -95,3 +98,10 @@ def test_files_that_are_not_there_are_told(tmp_path: Path) -> None:
         ("$.sql.file", 4),
         ("$.listen.tls_certificate", 7),
     ]
+
+
+def test_the_page_tells_every_limit_with_its_default() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "assistant-protocol.md").read_text("utf-8")
+    for field in attrs.fields(AssistantLimits):
+        default = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
+        assert re.search(rf"{field.name}`? (= )?{default}\b", page), field.name
