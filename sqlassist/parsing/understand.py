@@ -1,0 +1,250 @@
+"""A question in English or Chinese → what it asks for, by the semantic layer alone.
+
+Every word is accounted for, or the question is not understood: a clarification costs a moment, a wrong number costs a
+decision. The conventions of times (what `this month` is) are in docs/semantic-layer.md.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, product
+from types import MappingProxyType
+
+import attrs
+
+from sqlassist.catalog import Catalog
+from sqlassist.messages import Refusal
+from sqlassist.metric_compile import compiled
+from sqlassist.metric_query import MetricQuery
+from sqlassist.parsing import words_en, words_zh
+from sqlassist.parsing.calendar import Today
+from sqlassist.parsing.draft import CannotReadError, Draft
+from sqlassist.parsing.follow_up import merged
+from sqlassist.parsing.items import Item, Kind, Sense
+from sqlassist.parsing.reading import Setting, drafts_of
+from sqlassist.parsing.segment import items_of
+from sqlassist.parsing.spelling import corrected
+from sqlassist.parsing.tokens import normalised, tokens_of
+from sqlassist.parsing.vocabulary import Vocabulary, vocabulary_of
+from sqlassist.semantic import SemanticLayer
+from sqlassist.understanding import Ambiguous, NotUnderstood, Reading, Understanding, Understood
+
+MAX_CHARACTERS = 4_000  # a longer text is no question; reading one this long stays below a second
+MAX_ITEMS = 80  # phrases of a question; the longest of those seen has 30
+MAX_READINGS = 128  # ways to take all words together; beyond, a question is too vague to be read
+MAX_OFFERED = 4
+_CODES = {"not_splittable": "not_splittable", "metric_has_no_time": "not_splittable"}
+
+
+def understand(
+    text: str,
+    layer: SemanticLayer,
+    catalog: Catalog,
+    *,
+    today: dt.date,
+    values: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    previous: MetricQuery | None = None,
+) -> Understanding:
+    """Read a question.
+
+    Args:
+        text: As it was typed.
+        layer: What the tenant is answered about. Its vocabulary is kept by identity.
+        catalog: What he may name; every query that is returned compiles over it.
+        today: The business day of the question.
+        values: Sampled at run time: dimension → values as stored.
+        previous: The question before it in the conversation, for follow-ups.
+
+    Returns:
+        Understood with one query; Ambiguous with two to four; or NotUnderstood, which says what was left over.
+    """
+    if len(text) > MAX_CHARACTERS:
+        return NotUnderstood((), "leftover")
+    return _Question(text, layer, catalog, today, values, previous).answer()
+
+
+class _Question:
+    def __init__(
+        self,
+        text: str,
+        layer: SemanticLayer,
+        catalog: Catalog,
+        today: dt.date,
+        values: Mapping[str, tuple[str, ...]],
+        previous: MetricQuery | None,
+    ) -> None:
+        self.text = normalised(text)
+        self.layer = layer
+        self.catalog = catalog
+        self.previous = previous
+        self.vocabulary: Vocabulary = vocabulary_of(layer, values)
+        self.today = Today(today, layer.conventions.week_start)
+        self.setting = Setting(layer, self.today, _sizes(layer, catalog), self.vocabulary.number_formats, _SUPERLATIVES)
+
+    def answer(self) -> Understanding:
+        items = self._items(self.text)
+        left = [item for item in items if item.kind is Kind.LEFTOVER]
+        if left:
+            better = corrected(self.text, [item.text for item in left], self.vocabulary.known_words)
+            again = self._items(better) if better is not None else items
+            if any(item.kind is Kind.LEFTOVER for item in again):
+                rest = tuple(item for item in items if item.kind is not Kind.LEFTOVER)
+                return NotUnderstood(tuple(item.text for item in left), "leftover", self._nearest(rest))
+            items = again
+        return self._read(items)
+
+    def _items(self, text: str) -> tuple[Item, ...]:
+        return items_of(text, tokens_of(text), self.vocabulary, self.today)
+
+    def _read(self, found_items: Sequence[Item]) -> Understanding:
+        items = _without_vague(found_items)
+        if sum(item.kind is not Kind.FILLER for item in items) > MAX_ITEMS:
+            return NotUnderstood((), "leftover")
+        has_metric = any(sense.kind is Kind.METRIC for item in items for sense in item.senses)
+        follows = self.previous is not None and (not has_metric or _is_follow_up(items))
+        found = self._readings(items, is_fragment=follows)
+        if follows and not found.queries and has_metric:
+            follows = False
+            found = self._readings(items, is_fragment=False)
+        if len(found.queries) == 1:
+            return Understood(found.queries[0].query, is_follow_up=follows)
+        if found.queries:
+            return Ambiguous(found.phrase, found.queries[:MAX_OFFERED])
+        error = found.error or CannotReadError("no_metric")
+        code = error.code if error.code != "each_or_all" else "contradiction"
+        if code == "contradiction" and not has_metric:
+            code = "no_metric"
+        return NotUnderstood(error.leftover, code, self._offers(items, error))
+
+    # --- all ways to take the words --------------------------------------------------------------------------------
+    def _readings(self, items: Sequence[Item], *, is_fragment: bool) -> "_Found":
+        found: dict[int, list[tuple[MetricQuery, str]]] = {}
+        error: CannotReadError | None = None
+        several = [item for item in items if len(item.senses) > 1 and item.kind is not Kind.FILLER]
+        for chosen in islice(_ways(items), MAX_READINGS):
+            rank = sum(item.sense.rank for item in chosen)
+            try:
+                for draft in drafts_of(chosen, self.setting, is_fragment=is_fragment):
+                    query = self._query(draft, chosen, is_fragment=is_fragment)
+                    self._require_compiled(query)
+                    because = next(
+                        (
+                            f"{item.text}: {item.sense.name}"
+                            for item, was in zip(chosen, items, strict=True)
+                            if len(was.senses) > 1 and item.kind in {Kind.METRIC, Kind.DIMENSION, Kind.VALUE}
+                        ),
+                        draft.because,
+                    )
+                    found.setdefault(rank, []).append((query, because))
+            except CannotReadError as problem:
+                if error is None or (error.code == "no_metric" and problem.code != "no_metric"):
+                    error = problem
+        best = found[min(found)] if found else []
+        unique = {query: because for query, because in reversed(best)}
+        readings = tuple(Reading(query, unique[query]) for query in dict.fromkeys(query for query, _ in best))
+        phrase = next((item.text for item in several), readings[0].because if readings else "")
+        return _Found(readings, phrase, error)
+
+    def _query(self, draft: Draft, items: Sequence[Item], *, is_fragment: bool) -> MetricQuery:
+        if not is_fragment or self.previous is None:
+            return draft.finished()
+        query = merged(draft, self.previous, is_added=any(item.kind is Kind.ADDED for item in items))
+        if query is None:
+            raise CannotReadError("no_metric")
+        return query
+
+    def _require_compiled(self, query: MetricQuery) -> None:
+        for name in query.dimensions:
+            dimension = self.layer.dimensions[name]
+            is_bounded = query.limit is not None or query.thresholds or any(f.dimension == name for f in query.filters)
+            if not dimension.enumerable and not dimension.number_format and not dimension.values and not is_bounded:
+                raise CannotReadError("not_splittable", name)
+        result = compiled(query, self.layer, self.catalog)
+        if isinstance(result, Refusal):
+            raise CannotReadError(_CODES.get(result.code, "contradiction"), result.where)
+
+    # --- what may have been meant ----------------------------------------------------------------------------------
+    def _nearest(self, items: Sequence[Item]) -> tuple[MetricQuery, ...]:
+        return tuple(one.query for one in self._readings(items, is_fragment=False).queries[:MAX_OFFERED])
+
+    def _offers(self, items: Sequence[Item], error: CannotReadError) -> tuple[MetricQuery, ...]:
+        """Without the words that do not fit, or without splits and filters altogether."""
+        unfit = set(error.leftover)
+        kept = [
+            item
+            for item in items
+            if item.text not in unfit and not any(sense.name in unfit for sense in item.senses if sense.name)
+        ]
+        found = self._nearest(kept) if len(kept) < len(items) else ()
+        if found:
+            return found
+        plain = {Kind.METRIC, Kind.PERIOD, Kind.AND, Kind.FILLER}
+        return self._nearest([item for item in items if any(sense.kind in plain for sense in item.senses)])
+
+
+@attrs.frozen
+class _Found:
+    queries: tuple[Reading, ...]
+    phrase: str
+    error: CannotReadError | None
+
+
+def _without_vague(items: Sequence[Item]) -> tuple[Item, ...]:
+    """A word with several metrics says nothing beside a metric that is one of them: `how is revenue doing`.
+
+    Of two such words the one with fewer meanings stays: `sales performance`.
+    """
+    metrics = {at: _metrics_in(item) for at, item in enumerate(items) if _metrics_in(item)}
+    kept = list(items)
+    for at, names in metrics.items():
+        others = [
+            place for place, other in metrics.items() if place != at and other & names and len(other) < len(names)
+        ]
+        same = [place for place, other in metrics.items() if other == names and len(names) > 1 and place < at]
+        is_listed = at > 0 and items[at - 1].kind in {Kind.AND, Kind.OR}
+        if (others or same) and len(names) > 1 and not is_listed:
+            kept[at] = attrs.evolve(items[at], senses=(Sense(Kind.FILLER),))
+    return tuple(kept)
+
+
+def _metrics_in(item: Item) -> frozenset[str]:
+    return frozenset(sense.name for sense in item.senses if sense.kind is Kind.METRIC and sense.rank == 0)
+
+
+def _ways(items: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
+    """Each item with one sense; items with the same text are taken in the same sense."""
+    texts = list(dict.fromkeys(item.text for item in items))
+    senses: list[tuple[Sense, ...]] = []
+    for text in texts:
+        item = next(one for one in items if one.text == text)
+        senses.append(tuple(sorted(item.senses, key=lambda sense: sense.rank)))
+    for chosen in product(*senses):
+        by_text = dict(zip(texts, chosen, strict=True))
+        yield tuple(attrs.evolve(item, senses=(by_text[item.text],)) for item in items)
+
+
+def _sizes(layer: SemanticLayer, catalog: Catalog) -> frozenset[str]:
+    """Dimensions that are numbers."""
+    found: set[str] = set()
+    for name, dimension in layer.dimensions.items():
+        table, _, column = dimension.column.partition(".")
+        owner = catalog.table(table)
+        known = owner.column(column) if owner is not None else None
+        if known is not None and known.type.is_numeric:
+            found.add(name)
+    return frozenset(found)
+
+
+def _is_follow_up(items: Iterable[Item]) -> bool:
+    said = [item for item in items if item.kind is not Kind.FILLER]
+    return bool(said) and (
+        said[0].kind in {Kind.AND, Kind.FOLLOW_UP} or any(item.kind in {Kind.FOLLOW_UP, Kind.ADDED} for item in said)
+    )
+
+
+_SUPERLATIVES = {
+    phrase.strip(): name
+    for table in (words_en.PHRASES, words_zh.PHRASES)
+    for (kind, name), text in table.items()
+    if kind is Kind.SUPERLATIVE and name in {"high", "low"}
+    for phrase in text.split("|")
+}
