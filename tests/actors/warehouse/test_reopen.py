@@ -18,7 +18,7 @@ from sqlassist.guard.checked import CheckedQuery
 from sqlassist.result import ResultSet
 from tests.kit.sql_world import unguarded
 
-GENERATIONS = 12
+GENERATIONS = 8
 ROWS_A_GENERATION = 50
 READERS = 4
 PATIENT: dict[str, Any] = {"plan_gate": False, "statement_seconds": 60.0, "deadline_seconds": 60.0}

@@ -182,7 +182,7 @@ def test_a_loader_that_is_killed_again_and_again_loses_and_doubles_nothing(place
         f'socket = "{server.socket}"\npassword_file = "{server.password_file}"\n'
     )
     chance = random.Random(3)
-    for kill in range(4):
+    for kill in range(3):
         for number in range(15):
             place.spool(f"r{kill}-{number}", *(step(n) for n in range(300)))
         loader = subprocess.Popen([sys.executable, "-c", LOADER, str(file)], stdout=subprocess.PIPE)
@@ -200,6 +200,6 @@ def test_a_loader_that_is_killed_again_and_again_loses_and_doubles_nothing(place
     )
 
     assert done.returncode == 0, done.stderr
-    total = 4 * 15 * 300
+    total = 3 * 15 * 300
     assert place.rows("SELECT COUNT(*), COUNT(DISTINCT run_id, step) FROM steps") == [(total, total)]
     assert not list(place.folder.glob("spool/default/*.jsonl")), "what is loaded may go"
