@@ -137,16 +137,16 @@ async def complete_bounded(work: Work, prompt: Prompt, rank: int = 0, *, is_told
             held[:] = [_together(held)] if all(one.channel == held[0].channel for one in held) else held
 
     async def tell() -> None:
-        is_thought = False
+        seen = ""
         async for delta in receive:
-            text = delta.text
             if delta.channel == "restart":
                 await work.tell(Stage.DELTA, text="", channel="restart")
-                is_thought = False
+                seen = ""
                 continue
-            is_thought = (is_thought or "<think>" in text) and "</think>" not in text
-            channel = "thought" if is_thought or delta.channel == "thought" else "sql"
-            await work.tell(Stage.DELTA, text=text, channel=channel)
+            is_thought = delta.channel == "thought" or _is_in_thought(seen, delta.text)
+            if delta.channel != "thought":
+                seen += delta.text
+            await work.tell(Stage.DELTA, text=delta.text, channel="thought" if is_thought else "sql")
 
     completion: Completion | None = None
     deadline = work.ports.now() + work.ports.settings.models.limits.seconds
@@ -164,6 +164,12 @@ async def complete_bounded(work: Work, prompt: Prompt, rank: int = 0, *, is_told
     if completion.usage.output_tokens > prompt.max_tokens + PIECES_OVER:
         return Refusal("model_overran", "", f"the model wrote more than its {prompt.max_tokens} tokens")
     return completion
+
+
+def _is_in_thought(seen: str, piece: str) -> bool:
+    """Whether a piece stands between the marks of a thought; they come in pieces themselves."""
+    text = (seen + piece).lstrip()
+    return "</think>" not in seen and (text.startswith("<think>") or "<think>".startswith(text))
 
 
 def _together(deltas: list[Delta]) -> Delta:
