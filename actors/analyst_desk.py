@@ -10,6 +10,7 @@ import trio
 from actors.analyst import Analyst, Running
 from actors.analyst_limits import Admission, AssistantLimits
 from actors.analyst_line import (
+    BROKEN,
     CLOSE_SECONDS,
     GOING_AWAY,
     NORMAL,
@@ -226,6 +227,13 @@ class AnalystDesk:
         return None
 
     def _session(self, wire: Wire, hello: Hello, record: TokenRecord) -> tuple[Analyst, Welcome] | None:
+        try:
+            versions = dict(self.answering.versions(record.asker))
+        except Exception:  # noqa: BLE001  # a mistake of ours, or a tenant that is configured no more: one connection's end
+            emit("actors.session.broken", level="error", tenant=record.tenant, exc_info=True)
+            text = f"tenant {record.tenant} cannot be answered here: the server's log says why"
+            wire.end(Farewell("internal", text, BROKEN))
+            return None
         known = self._sessions.get(hello.session)
         resumed = known is not None and known.asker == record.asker
         if known is not None and resumed:
@@ -252,7 +260,7 @@ class AnalystDesk:
             tenant=asker.tenant,
             roles=tuple(sorted(asker.roles)),
             limits=self._told_limits(),
-            versions=dict(self.answering.versions(asker)),
+            versions=versions,
             resumed=resumed,
             missed=missed,
             dropped=dropped,

@@ -6,7 +6,7 @@ import attrs
 import trio
 
 GOING_AWAY, POLICY, TRY_LATER = 1001, 1008, 1013  # RFC 6455 section 7.4.1, and IANA's registry for 1013
-NORMAL = 1000
+NORMAL, BROKEN = 1000, 1011
 REPLACED, SLOW_READER, SILENT = 4000, 4001, 4002  # 4000 to 4999 are an application's own
 CLOSE_SECONDS = 2.0  # for a peer to answer the close; one that reads nothing does not
 

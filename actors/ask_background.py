@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
+from runtime.nursery import open_bare_nursery
+
 T = TypeVar("T")
 Resource = TypeVar("Resource")
 
@@ -42,8 +44,8 @@ class Background(Generic[Resource]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._end()
-        if error is None and self._ended is not None:
-            raise self._ended
+        if self._ended is not None:
+            raise self._ended from error
 
     def run(self, call: Callable[[], Awaitable[T]]) -> T:
         """Run an async call there and wait for it. Ctrl-C cancels it, and is raised once it has ended.
@@ -91,7 +93,7 @@ class Background(Generic[Resource]):
 
     async def _serve(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
-        async with self._opened() as resource, trio.open_nursery() as nursery:
+        async with self._opened() as resource, open_bare_nursery() as nursery:
             self._nursery = nursery
             self._ready.set_result(resource)
             await self._stop.wait()

@@ -14,7 +14,7 @@ from rich.text import Text
 from actors.ask_background import Background
 from actors.ask_lines import HELP, HelpLine, HistoryLine, QuitLine, ReviewLine, ThinkLine, WrongLine, parse_line
 from actors.ask_view import TerminalView, clean
-from actors.asking import Asking
+from actors.asking import AskError, Asking
 from sqlassist.messages import Question, Refusal
 
 PROMPT = "? "
@@ -35,7 +35,7 @@ def run_interactive(
         read_line: Gives a line for a prompt; raises `EOFError` at the end, and `KeyboardInterrupt` at Ctrl-C.
 
     Raises:
-        AskError: the session cannot be opened, or is over.
+        AskError: the session cannot be opened.
     """
     background = Background(opened)
     with background as asking:
@@ -76,6 +76,8 @@ class _Prompt:
                     self._do(line)
                 except KeyboardInterrupt:
                     self._console.print(Text("cancelled", style="dim"))
+                except AskError as error:
+                    self._console.print(Text(clean(error), style="red"))
 
     def _do(self, line: object) -> None:
         match line:

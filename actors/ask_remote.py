@@ -91,7 +91,7 @@ class RemoteAsking:
                 await self._events(waiting, _nobody)
             raise
         finally:
-            del self._waiting[question.id]
+            self._stop_waiting(question.id)
 
     async def review(self, of: str, comment: str, correction_sql: str) -> str | Refusal:
         """See `Asking`."""
@@ -260,7 +260,7 @@ class RemoteAsking:
         except trio.EndOfChannel:
             raise self._failure or AskError(f"{self._address}: the session is gone: ask again") from None
         finally:
-            del self._waiting[id_]
+            self._stop_waiting(id_)
 
     def _wait_for(self, id_: str) -> _Waiting:
         if id_ in self._waiting:
@@ -268,6 +268,11 @@ class RemoteAsking:
         send, receive = trio.open_memory_channel[Reply](EVENTS_AHEAD)
         self._waiting[id_] = waiting = _Waiting(send, receive)
         return waiting
+
+    def _stop_waiting(self, id_: str) -> None:
+        """Whatever comes for it later is let go; the reader must not wait for somebody who has left."""
+        waiting = self._waiting.pop(id_)
+        waiting.receive.close()
 
     def _take_bye(self, bye: Bye) -> None:
         if bye.code in _FINAL:

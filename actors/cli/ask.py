@@ -28,6 +28,7 @@ from actors.configuration import ScenarioError
 from actors.question_history import QuestionHistory
 from actors.token_store import Role
 from runtime.ids import DEFAULT_TENANT, TenantId
+from runtime.nursery import open_bare_nursery
 from runtime.process import ProcessError
 from runtime.secret import Secret
 from runtime.telemetry import configure
@@ -131,7 +132,7 @@ async def _once(opened: Opened, question: Question, outputs: _Outputs) -> int:
     view = JsonView(console, question.id) if outputs.as_json else TerminalView(console)
     answered: list[Event] = []
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
-        async with opened() as asking, trio.open_nursery() as nursery:
+        async with opened() as asking, open_bare_nursery() as nursery:
 
             async def cancel() -> None:
                 async for _ in received:

@@ -1,5 +1,6 @@
 """Who comes in, who does not, and who has to leave: each is told why."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from actors.analyst_desk import open_desk
 from actors.analyst_limits import AssistantLimits
 from actors.token_store import Role, create_token, revoke_token
 from runtime.ids import TenantId
-from sqlassist.messages import Stage
+from sqlassist.messages import Asker, Stage
 from sqlassist.protocol import Hello, Ping
 from sqlassist.protocol_replies import Pong
 from tests.kit.answering import ScriptedAnswering
@@ -253,3 +254,20 @@ async def test_a_full_house_gives_the_places_of_those_that_left(tmp_path: Path, 
     assert refused.code == "too_many_sessions"
     assert welcome.tenant == "north"
     assert sessions == 3
+
+
+async def test_a_tenant_that_cannot_be_answered_is_told_and_leaves_nothing(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    class Without(ScriptedAnswering):
+        def versions(self, asker: Asker) -> Mapping[str, str]:
+            raise KeyError(asker.tenant)
+
+    store, tokens = make_tokens(tmp_path / "tokens.json")
+    async with open_desk(Without(), store) as desk, open_client(desk) as client:
+        await client.say(Hello(1, tokens["north"]))
+        bye = await client.bye()
+        sessions = desk.statistics().sessions
+
+    assert (bye.code, sessions) == ("internal", 0)
+    assert client.line.closed_with == (1011, "internal")

@@ -113,6 +113,22 @@ async def test_cancelling_cancels_the_question_over_there(tmp_path: Path) -> Non
     assert last.stage is Stage.ANSWER
 
 
+async def test_whoever_stops_watching_does_not_hold_up_the_next_question(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world, world.opened() as asking:
+
+        async def watch(event: Event) -> None:
+            world.events.append(event)
+            await trio.sleep_forever()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(asking.ask, Question("q1", "events 300"), watch)
+            await world.until(Stage.INTENT)
+            nursery.cancel_scope.cancel()
+        last = await asking.ask(Question("q2", "answer"), world.take)
+
+    assert last.stage is Stage.ANSWER
+
+
 async def test_what_the_server_does_not_take_is_the_end_of_the_question(tmp_path: Path) -> None:
     async with _world(tmp_path, AssistantLimits(questions_per_minute=1)) as world, world.opened() as asking:
         # a bucket that is all but empty lets one more pass

@@ -11,13 +11,17 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
+from click.testing import CliRunner
 
 from actors.ask_remote import open_remote
 from actors.ask_socket import parse_address
+from actors.cli.assistant import assistant
 from runtime.secret import Secret
+from runtime.telemetry import configure
 from sqlassist.messages import Event, Question, Stage
 from tests.kit.assistant import make_tokens
 from tests.kit.certificates import write_certificates
+from tests.kit.scripted_assistant import scripted_module
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 60.0
@@ -126,7 +130,10 @@ async def test_it_serves_over_tls(tmp_path: Path) -> None:
         ("key", 3, "are no certificate and its key"),
     ],
 )
-def test_what_is_wrong_is_one_line(tmp_path: Path, damage: str, code: int, message: str) -> None:
+def test_what_is_wrong_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str, code: int, message: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "actors.assistant", scripted_module())
     write_certificates(tmp_path)
     more = {"config": "port = -1", "key": 'tls_certificate = "server.pem"\ntls_key = "other.key"'}.get(damage, "")
     config, _ = _write_config(tmp_path, more)
@@ -134,15 +141,21 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, damage: str, code: int, messa
         (tmp_path / "tokens.json").unlink()
     if damage == "config":
         config.write_text(config.read_text().replace("port = 0\n", ""))
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.kit.scripted_assistant", str(config)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+    try:
+        done = CliRunner().invoke(assistant, ["serve", str(config)])
+    finally:
+        configure(level="warning")
 
-    assert done.returncode == code, done.stderr
+    assert done.exit_code == code, done.output
     assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_check_tells_what_is_wrong_and_starts_nothing(tmp_path: Path) -> None:
+    config, _ = _write_config(tmp_path)
+    sound = CliRunner().invoke(assistant, ["check", str(config)])
+    (tmp_path / "databases.toml").unlink()
+    wrong = CliRunner().invoke(assistant, ["check", str(config)])
+
+    assert (sound.exit_code, sound.output) == (0, f"{config}: sound\n")
+    assert (wrong.exit_code, "there is no file" in wrong.stderr) == (2, True)

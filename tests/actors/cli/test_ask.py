@@ -2,12 +2,18 @@
 
 import json
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from actors.asking import AskError
 from actors.cli.ask import ask
+from sqlassist.messages import Emit, Event, Question
+from tests.kit.answering import ScriptedAnswering
 from tests.kit.scripted_assistant import scripted_module
 
 
@@ -93,3 +99,18 @@ def test_nobody_there_is_infrastructure(config: Path, monkeypatch: pytest.Monkey
 
     assert done.exit_code == 3
     assert done.stderr.startswith("Error: ws://127.0.0.1:9/assistant: ")
+
+
+def test_a_session_that_fails_is_one_line(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(ScriptedAnswering):
+        async def answer(self, question: Question, conversation: Any, emit: Emit) -> Event:
+            raise AskError("the session is gone: ask again")
+
+    @asynccontextmanager
+    async def opened(config: Any) -> AsyncIterator[Failing]:
+        yield Failing()
+
+    monkeypatch.setattr(sys.modules["actors.assistant"], "open_answering", opened)
+    done = _run("x", f"--config={config}")
+
+    assert (done.exit_code, done.stderr) == (3, "Error: the session is gone: ask again\n")
