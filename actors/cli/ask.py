@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import click
@@ -15,17 +16,12 @@ import trio
 from rich.console import Console
 
 from actors.ask_chart import ChartError, check_chart_path, write_chart
-from actors.ask_embedded import EmbeddedAsking
 from actors.ask_interactive import LineHistory, history_path, run_interactive
 from actors.ask_remote import open_remote
 from actors.ask_socket import AssistantAddress, BadUrl, parse_address
 from actors.ask_view import JsonView, TerminalView
 from actors.asking import AskError, Asking
-from actors.assistant_config import AssistantConfig, load_assistant_config
-from actors.assistant_serve import histories_of
-from actors.cli.scenarios import EXIT_WRONG, print_problems
 from actors.configuration import ScenarioError
-from actors.question_history import QuestionHistory
 from actors.token_store import Role
 from runtime.ids import DEFAULT_TENANT, TenantId
 from runtime.nursery import open_bare_nursery
@@ -37,7 +33,11 @@ from sqlassist.credentials import CredentialError, read_secret_file
 from sqlassist.messages import Asker, Event, Question, Stage
 from sqlassist.protocol import MAX_TEXT
 
+if TYPE_CHECKING:
+    from actors.assistant_config import AssistantConfig
+
 EXIT_NOT_ANSWERED = 1
+EXIT_WRONG = 2
 EXIT_INFRASTRUCTURE = 3
 EXIT_INTERRUPTED = 130
 TOKEN_VARIABLE = "CORRAL_TOKEN"  # noqa: S105  # a name, not a token
@@ -116,7 +116,8 @@ def ask(
         with LineHistory(history_path()):
             run_interactive(opened, Console(highlight=False))
     except ScenarioError as error:
-        print_problems(error.problems)
+        for problem in error.problems:
+            click.echo(f"Error: {problem}", err=True)
         sys.exit(EXIT_WRONG)
     except (BadUrl, ChartError, CredentialError) as error:
         click.echo(f"Error: {error}", err=True)
@@ -167,18 +168,22 @@ def _token_of_environment() -> Secret:
 
 
 def _embedded(config_file: Path | None, tenant: TenantId) -> Opened:
-    if config_file is not None:
-        config = load_assistant_config(config_file)
-    else:
-        from actors.assistant import default_config  # noqa: PLC0415  # sqlglot and duckdb take a while to load
+    """Its imports take a second or two, which a client of a served assistant does without."""
+    from actors.assistant_config import load_assistant_config  # noqa: PLC0415
 
-        config = default_config()
-    return partial(_opened_here, config, tenant)
+    if config_file is not None:
+        return partial(_opened_here, load_assistant_config(config_file), tenant)
+    from actors.assistant import default_config  # noqa: PLC0415
+
+    return partial(_opened_here, default_config(), tenant)
 
 
 @asynccontextmanager
-async def _opened_here(config: AssistantConfig, tenant: TenantId) -> AsyncIterator[EmbeddedAsking]:
+async def _opened_here(config: "AssistantConfig", tenant: TenantId) -> AsyncIterator[Asking]:
+    from actors.ask_embedded import EmbeddedAsking  # noqa: PLC0415
     from actors.assistant import open_answering  # noqa: PLC0415
+    from actors.assistant_serve import histories_of  # noqa: PLC0415
+    from actors.question_history import QuestionHistory  # noqa: PLC0415
 
     asker = Asker(getpass.getuser(), tenant, frozenset({Role.ADMIN.value}))  # the files are theirs
     async with open_answering(config) as answering:

@@ -13,14 +13,14 @@ from actors.ask_socket import AssistantAddress
 from actors.asking import AskError
 from actors.assistant_config import AssistantConfig, load_assistant_config
 from actors.assistant_serve import serve_assistant
-from actors.cli.scenarios import EXIT_WRONG, print_problems
-from actors.configuration import ScenarioError
+from actors.configuration import Problem, ScenarioError
 from actors.token_store import TokenStoreError
 from runtime.collector import collect_rarely
 from runtime.process import ProcessError
 from runtime.telemetry import configure
 from sqlassist.audit import AuditError
 
+EXIT_WRONG = 2
 EXIT_INFRASTRUCTURE = 3
 
 
@@ -46,7 +46,7 @@ def serve(config_file: Path, log_json: bool) -> None:
         config = load_assistant_config(config_file)
         trio.run(partial(_serve, config))
     except ScenarioError as error:
-        print_problems(error.problems)
+        _print_problems(error.problems)
         sys.exit(EXIT_WRONG)
     except TokenStoreError as error:
         click.echo(f"Error: {error}", err=True)
@@ -63,7 +63,7 @@ def check(config_file: Path) -> None:
     try:
         load_assistant_config(config_file)
     except ScenarioError as error:
-        print_problems(error.problems)
+        _print_problems(error.problems)
         sys.exit(EXIT_WRONG)
     click.echo(f"{config_file}: sound")
 
@@ -72,6 +72,12 @@ async def _serve(config: AssistantConfig) -> None:
     from actors.assistant import open_answering  # noqa: PLC0415  # sqlglot and duckdb take a while to load
 
     await serve_assistant(config, open_answering, _tell_ready)
+
+
+def _print_problems(problems: tuple[Problem, ...]) -> None:
+    """As `actors.cli.scenarios` does, which would bring all of the fleet into this process."""
+    for problem in problems:
+        click.echo(f"Error: {problem}", err=True)
 
 
 def _tell_ready(address: AssistantAddress) -> None:
