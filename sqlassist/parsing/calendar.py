@@ -251,3 +251,11 @@ def span_of(period: Period) -> Span:
         if period.start == unit_start(period.start, unit, "monday") and period.end == moved(period.start, unit, 1):
             return Span(period, unit)
     return Span(period, "days", count=period.days)
+
+
+def last_weekend(today: Today) -> Span | None:
+    """Saturday and Sunday of the week before this one; None at a weekend, when it may be the running one."""
+    if today.date.weekday() >= 5:
+        return None
+    saturday = today.date - dt.timedelta(days=today.date.weekday() + 2)
+    return Span(Period(saturday, saturday + 2 * ONE_DAY), "days", count=2)

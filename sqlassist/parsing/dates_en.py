@@ -198,6 +198,14 @@ def _weekday(found: re.Match[str], today: Today) -> Span | None:
     return span
 
 
+def _weekday_of_last_week(found: re.Match[str], today: Today) -> Span | None:
+    return calendar.weekday_span(today, _WEEKDAYS[found["day"]], 1)
+
+
+def _weekend(found: re.Match[str], today: Today) -> Span | None:
+    return calendar.last_weekend(today)
+
+
 _SINGLE: tuple[tuple[str, Build], ...] = (
     (r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})\b", _iso),
     (r"(?P<y>\d{4})/(?P<m>\d{1,2})/(?P<d>\d{1,2})\b", _iso),
@@ -247,12 +255,14 @@ _SINGLE: tuple[tuple[str, Build], ...] = (
         _unit_before,
     ),
     (r"(?:the\s+)?(?P<unit>week|month|quarter|year)\s+before\s+last\b", _unit_before_last),
+    (rf"(?:on\s+)?(?:the\s+)?(?P<day>{_WEEKDAY})\s+of\s+(?:the\s+)?last\s+week\b", _weekday_of_last_week),
+    (r"(?:the\s+)?last\s+weekend\b", _weekend),
     (rf"(?:(?P<word>last|this|on|past)\s+)?(?P<day>{_WEEKDAY})", _weekday),
 )
 _COMPILED = tuple((re.compile(pattern), build) for pattern, build in _SINGLE)
-_CONNECTED = re.compile(_TO)
+_CONNECTED = re.compile(rf"{_TO}(?:(?:the\s+)?end\s+of\s+)?")
 _PREFIX = re.compile(
-    r"(?:(?P<from>from|between|from\s+between)|(?P<since>since|starting\s+(?:from|in|on|with)|beginning\s+(?:in|on)|from)|(?P<after>after)|(?P<until>until|till|through|up\s+to|up\s+until|to|by\s+the\s+end\s+of|until\s+the\s+end\s+of)|(?P<before>before|prior\s+to))\s+"
+    r"(?:(?P<from>from(?:\s+the\s+(?:start|beginning)\s+of)?|between)|(?P<since>(?:since|starting\s+(?:from|in|on|with))(?:\s+the\s+(?:start|beginning)\s+of)?|beginning\s+(?:in|on))|(?P<after>after(?:\s+the\s+end\s+of)?)|(?P<until>(?:until|till|through|up\s+to|up\s+until|by)\s+the\s+end\s+of|until|till|through|up\s+to|up\s+until)|(?P<before>before(?:\s+the\s+(?:start|beginning)\s+of)?|prior\s+to))\s+"
 )
 _ONWARDS = re.compile(
     r"\s+(?:onwards?|on|until\s+today|until\s+now|to\s+today|up\s+to\s+today|up\s+to\s+now|to\s+now|till\s+today|till\s+now)\b"
@@ -298,12 +308,13 @@ def _behind(text: str, end: int, first: Span, today: Today, *, is_between: bool)
 
 
 def _prefixed(text: str, prefix: re.Match[str], end: int, span: Span, today: Today) -> Iterator[tuple[int, Span]]:
-    word = prefix.group().strip()
-    if word in {"from", "between"}:
-        yield from _behind(text, end, span, today, is_between=word == "between")
+    word = prefix.lastgroup or ""
+    if word == "from":
+        is_between = prefix.group().startswith("between")
+        yield from _behind(text, end, span, today, is_between=is_between)
         onwards = _ONWARDS.match(text, end)
         opened = calendar.since(span, today)
-        if onwards is not None and opened is not None and word == "from":
+        if onwards is not None and opened is not None and not is_between:
             yield onwards.end(), opened
         return
     opened = {
@@ -311,6 +322,6 @@ def _prefixed(text: str, prefix: re.Match[str], end: int, span: Span, today: Tod
         "after": lambda: calendar.since(span, today, after=True),
         "until": lambda: calendar.until(span),
         "before": lambda: calendar.until(span, before=True),
-    }[prefix.lastgroup or ""]()
-    if opened is not None and word not in {"to", "through"}:
+    }[word]()
+    if opened is not None:
         yield end, opened

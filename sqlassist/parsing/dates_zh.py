@@ -29,7 +29,7 @@ _NAMED_MONTH = r"(?P<named>本月份?|这个月|当月|上个月|上月份?|上�
 _ANY_MONTH = rf"(?:{_MONTH}|{_NAMED_MONTH})"
 _DAY = r"(?:[12]\d|3[01]|0?[1-9]|[二三]?十[一二三四五六七八九]?|[一二三四五六七八九])"
 _TO = r"\s*(?:到|至|-|~|直到)\s*"
-_WEEKDAY = r"(?:周|星期|礼拜)(?P<day>[一二三四五六日天])(?!起|周)"
+_WEEKDAY = r"(?:周|星期|礼拜)(?P<day>[一二三四五六日天])(?![起周共直样般定下些个次月季年半百千二三四五六七八九十])"
 
 
 def _year_number(text: str | None, today: Today) -> int | None:
@@ -149,6 +149,17 @@ def _units(found: re.Match[str], today: Today) -> Span | None:
     return calendar.last_units(today, unit, count)
 
 
+def _months(found: re.Match[str], today: Today) -> Span | None:
+    first, last = han_number(found["first"]), han_number(found["month"])
+    end = calendar.latest_month(today, last)
+    start = calendar.month_span(end.period.start.year, first) if end is not None else None
+    return calendar.joined(start, end) if start is not None and end is not None else None
+
+
+def _weekend(found: re.Match[str], today: Today) -> Span | None:
+    return calendar.last_weekend(today)
+
+
 def _half_a_month(found: re.Match[str], today: Today) -> Span | None:
     return calendar.last_units(today, "month", 6) if "年" in found.group() else calendar.last_units(today, "day", 15)
 
@@ -166,7 +177,7 @@ def _weekday(found: re.Match[str], today: Today) -> Span | None:
 
 
 _SINGLE: tuple[tuple[str, Build], ...] = (
-    (rf"{_MONTH}(?P<day>{_DAY})[日号]?(?![\d月份年])", _date),
+    (rf"{_MONTH}(?P<day>{_DAY})[日号]", _date),
     (rf"{_NAMED_MONTH.replace('?P<named>', '?P<named>')}(?P<month>)(?P<year>)(?:的)?(?P<day>{_DAY})[日号]", _date),
     (rf"{_MONTH}(?P<day>{_DAY})[日号]?{_TO}(?P<last>{_DAY})[日号](?!\d)", _date_range),
     (
@@ -185,9 +196,11 @@ _SINGLE: tuple[tuple[str, Build], ...] = (
     ),
     (r"(?:(?P<year>\d{4}|今|去|前|本)年(?:的)?)?q(?P<part>[1-4])(?:季度)?", _part_of_year),
     (r"(?:(?P<year>\d{4}|今|去|前|本)(?:年(?:的)?)?)?(?P<part>上半|下半|前半|后半)年", _part_of_year),
+    (rf"(?P<first>{_N}){_TO}(?P<month>(?:1[0-2]|0?[1-9]|十[一二]|[一二三四五六七八九十]))月(?:份)?(?![\d])", _months),
+    (r"上个?周末", _weekend),
     (r"今天|今日|当天|昨天|昨日|前天|前日|大前天", _named_day),
     (
-        r"(?P<word>本|这个|这一个|这一|这|上一个|上一|上个|上上个|上上|上|前一个|前一|当)(?P<unit>周|星期|月|季度|年|季|天|日)(?!份?[一二三四五六七八九十\d])",
+        r"(?P<word>本|这个|这一个|这一|这|上一个|上一|上个|上上个|上上|上|前一个|前一|当)(?P<unit>周|星期|月|季度|年|季|天|日)",
         _unit,
     ),
     (
@@ -202,7 +215,7 @@ _CONNECTED = re.compile(_TO)
 _FROM = re.compile(r"(?:从|自从|自|在)\s*")
 _UNTIL = re.compile(r"(?:截至|截止到|截止|到|直到|截至到)\s*")
 _SINCE = re.compile(
-    r"(?:以来|起|开始|至今|到现在|到今天|以后至今|到目前为止|到目前|之后到现在|开始到现在|起至今|以来到现在)"
+    r"初?(?:以来|起|开始|至今|到现在|到今天|以后至今|到目前为止|到目前|之后到现在|开始到现在|起至今|以来到现在|到今天为止)"
 )
 _AFTER = re.compile(r"(?:之后|以后|过后)")
 _BEFORE = re.compile(r"(?:之前|以前)")

@@ -151,6 +151,12 @@ class Numbers:
         bounds: list[Bound] = []
         position = 0
         while position < len(items):
+            kinds = [item.kind for item in items[position : position + 3]]
+            if kinds == [Kind.NUMBER, Kind.METRIC, Kind.AND_MORE]:
+                number, metric, more = items[position : position + 3]  # `60 orders or more`
+                value = self._scaled(metric, number, None)
+                bounds.append(Bound(Threshold(metric.sense.name, Comparison(more.sense.name), value), metric))
+                items = [*items[:position], metric, *items[position + 3 :]]
             found = _quantity_at(items, position)
             if found is None:
                 position += 1

@@ -13,6 +13,7 @@ from sqlassist.parsing.times import Asked, Times, times_of, trend_buckets
 from sqlassist.semantic import SemanticLayer
 
 _SPLITTERS = frozenset({Kind.DIMENSION, Kind.TIME_UNIT})
+_COUNTABLE = _SPLITTERS | {Kind.ENTITY}
 _ORDERING = (Kind.SUPERLATIVE, Kind.RANKING, Kind.COMPARE)
 _JOINS = frozenset({Kind.AND, Kind.OR, Kind.COMPARE, Kind.RANGE})
 _MAY_STAY = frozenset(
@@ -52,6 +53,10 @@ def _structural(items: Sequence[Item]) -> Iterator[Item]:
         if item.kind is Kind.WHAT:
             if following is not None and following.kind in _SPLITTERS and following.start == item.end:
                 yield attrs.evolve(item, senses=(Sense(Kind.WHICH),))
+        elif item.kind is Kind.COMPARATOR and following is not None and following.kind is Kind.PERIOD:
+            continue  # `over the last 7 days`
+        elif item.kind is Kind.FOLLOW_UP and number and item.text.startswith("and "):
+            yield attrs.evolve(item, senses=(Sense(Kind.AND),))
         elif item.kind is Kind.RANGE:
             earlier = items[number - 1].kind if number else Kind.FILLER
             if (
@@ -67,7 +72,7 @@ def _structural(items: Sequence[Item]) -> Iterator[Item]:
                 yield item
         elif item.kind is not Kind.FILLER:
             yield item
-        elif item.sense.name == "count" and number + 1 < len(items) and items[number + 1].kind in _SPLITTERS:
+        elif item.sense.name == "count" and number + 1 < len(items) and items[number + 1].kind in _COUNTABLE:
             raise CannotReadError("leftover", f"{item.text} {items[number + 1].text}")
 
 
@@ -88,6 +93,7 @@ class _Reader:
     def __init__(self, items: Sequence[Item], setting: Setting, *, is_fragment: bool) -> None:
         self.setting = setting
         self.layer = setting.layer
+        self.said = frozenset(item.sense.name for item in items if item.kind is Kind.FILLER)
         self.is_fragment = is_fragment
         found = Numbers(setting.layer, setting.sizes, setting.formats).read(_without_entities(list(_structural(items))))
         self.items = list(found.items)
@@ -97,6 +103,8 @@ class _Reader:
         self.subjects: list[tuple[int, bool]] = []
         """(item, whether several are wanted) of each split that `which` or a superlative is about."""
         self.ordering_metric: str | None = None
+        self.groups: list[tuple[str, str, bool]] = []
+        """(dimension, text, whether they are several that are not joined by `or`) of values that are named together."""
         self.has_groups = False
         """Several values are put side by side."""
 
@@ -107,6 +115,7 @@ class _Reader:
         self._metrics()
         self._share()
         self._buckets()
+        self._require_fit()
         alternatives = list(self._orders())
         for draft in self._with_times(alternatives):
             yield draft
@@ -141,7 +150,8 @@ class _Reader:
                 following += 1
             if self.kind(following) is Kind.DIMENSION and self.items[following].sense.name == name:
                 following += 1
-            is_more = following > end and self.kind(following) is Kind.VALUE
+            is_joined = following > end or self.kind(start - 1) is Kind.COMPARE
+            is_more = is_joined and self.kind(following) is Kind.VALUE
             if not is_more or self.items[following].sense.name != name:
                 break
             between = [self.items[at].kind for at in range(end, following)]
@@ -171,6 +181,8 @@ class _Reader:
                 self.used.add(end)
                 end += 1
         self._add_filter(MetricFilter(name, comparison, tuple(dict.fromkeys(values))))
+        text = self.items[start].text if end == start + 1 else f"{self.items[start].text} … {self.items[end - 1].text}"
+        self.groups.append((name, text, len(values) > 1 and Kind.OR not in joins))
         is_set_apart = Kind.COMPARE in joins or (len(values) > 1 and self._is_set_apart())
         if comparison is Comparison.IN and len(values) > 1 and is_set_apart:
             self.has_groups = True
@@ -230,7 +242,14 @@ class _Reader:
             if not (self.draft.limit or any(self.has(kind) for kind in _ORDERING)):
                 raise CannotReadError("leftover", self.items[at].text)
             return
+        if self.kind(at - 1) in _SPLITTERS and self.kind(following) in _SPLITTERS:
+            if self.items[at - 1].sense == self.items[following].sense:
+                self.used.add(at - 1)  # `region by region`
         if self.kind(following) not in _SPLITTERS:
+            is_behind = at - 1 in self.used and self.items[at - 1].kind in _SPLITTERS
+            if is_behind:
+                self.used.add(at)  # `按渠道分`
+                return
             if self.has_groups or (len(self.all_of(Kind.METRIC)) and self._is_alone(at)):
                 self.used.add(at)
                 return
@@ -263,7 +282,8 @@ class _Reader:
         item = self.items[at]
         self.used.add(at)
         if item.kind is Kind.DIMENSION:
-            if item.sense.name in self.draft.dimensions and not self.has_groups:
+            is_again = any(self.items[one].sense == item.sense for one, _ in self.subjects if one != at)
+            if item.sense.name in self.draft.dimensions and not self.has_groups and not is_again:
                 raise CannotReadError("contradiction", item.text)
             self._add_dimension(item.sense.name)
         else:
@@ -296,6 +316,9 @@ class _Reader:
                 continue
             item = self.items[at]
             is_all = self.kind(at - 1) is Kind.ALL
+            if self._is_noun_of_value(at) and (not is_grouped or self.subjects):
+                self.used.add(at)
+                continue
             is_beside = not periods or (periods == 1 and at - 1 in compares and not self._names_last())
             if not is_grouped and not (is_compared and is_beside and item.kind is Kind.DIMENSION):
                 if is_all and item.kind is Kind.DIMENSION:
@@ -306,12 +329,19 @@ class _Reader:
             elif is_compared and not is_grouped:
                 self.used.update(compares)
             self._take_list(at)
-        if is_grouped and len(self.subjects) > 1:
+        if is_grouped and len({self.items[one].sense for one, _ in self.subjects}) > 1:
             raise CannotReadError("contradiction", self.items[self.subjects[-1][0]].text)
         if self.draft.dimensions or self.draft.bucket is not None or self.has(Kind.BUCKET):
             self.used.update(self.all_of(Kind.BREAKDOWN))
             if not self.has(Kind.PERIOD):
                 self.used.update(self.all_of(Kind.COMPARE))
+
+    def _is_noun_of_value(self, at: int) -> bool:
+        """`European servers`: a value of one column, and another column of the same table as its noun."""
+        if at == 0 or self.items[at].kind is not Kind.DIMENSION or self.items[at - 1].kind is not Kind.VALUE:
+            return False
+        columns = (self.layer.dimensions[self.items[one].sense.name].column for one in (at - 1, at))
+        return len({column.partition(".")[0] for column in columns}) == 1
 
     def _names_last(self) -> bool:
         """`last month`, which a comparison may be with."""
@@ -354,6 +384,9 @@ class _Reader:
         if not places:
             return
         self.used.update(places)
+        is_in_percent = all(self.items[at].sense.name == "percent" for at in places)
+        if is_in_percent and (self.has(Kind.GROWTH) or self.has(Kind.OVER)):
+            return
         draft = self.draft
         draft.share = True
         if self.has_groups or (draft.dimensions and any(one.dimension in draft.dimensions for one in draft.filters)):
@@ -366,7 +399,7 @@ class _Reader:
         for at in self.all_of(Kind.BUCKET):
             self._set_bucket(Bucket(self.items[at].sense.name), self.items[at].text)
             self.used.add(at)
-        averages = self.all_of(Kind.AVERAGE)
+        averages = [at for at in self.all_of(Kind.AVERAGE) if not self._is_mean_already(at)]
         self.used.update(averages)
         named = {self.items[at].sense.name for at in averages if self.items[at].sense.name}
         if len(named) > 1:
@@ -380,6 +413,16 @@ class _Reader:
         if averages and self.draft.average_per is None and self.draft.dimensions:
             raise CannotReadError("leftover", self.items[averages[0]].text)
         self.is_average_of_what = bool(averages) and self.draft.average_per is None
+
+    def _is_mean_already(self, at: int) -> bool:
+        """`average revenue per payer`, where `revenue per payer` is the metric."""
+        if self.items[at].sense.name or self.draft.bucket is not None or not self.draft.metrics:
+            return False
+        following = self.items[at + 1] if at + 1 < len(self.items) else self.items[at]
+        if following.kind is Kind.METRIC and (" per " in following.text or following.text.startswith(("人均", "每"))):
+            self.used.add(at)
+            return True
+        return False
 
     # --- order -----------------------------------------------------------------------------------------------------
     def _orders(self) -> Iterator[Draft]:
@@ -420,6 +463,8 @@ class _Reader:
         draft.order = DraftOrder(metric, descending, by_change)
         if draft.limit is not None or self.is_fragment:
             yield draft
+        elif rankings:
+            yield attrs.evolve(draft)
         elif any(is_plural for _, is_plural in self.subjects) or not self.subjects:
             yield attrs.evolve(draft, because=self.items[at].text)
             yield attrs.evolve(draft, limit=1, because=self.items[at].text)
@@ -468,11 +513,13 @@ class _Reader:
     def _with_times(self, drafts: Sequence[Draft]) -> Iterator[Draft]:
         growths, overs, trends = (self.all_of(kind) for kind in (Kind.GROWTH, Kind.OVER, Kind.TREND))
         compares = self.all_of(Kind.COMPARE)
+        self._require_than(compares)
         periods = [at for at, item in enumerate(self.items) if item.kind is Kind.PERIOD]
         is_open = bool(compares) and not self.has_groups
         asked = Asked(
             spans=tuple(span for span in (self.items[at].sense.span for at in periods) if span is not None),
             compares=is_open,
+            together="together" in self.said,
             growth=self.items[growths[0]].sense.name if growths else "",
             over=self.items[overs[0]].sense.name if overs else "",
             has_bucket=self.draft.bucket is not None or bool(trends),
@@ -489,13 +536,41 @@ class _Reader:
                     found.because = next((self.items[at].text for at in (*trends, *growths, *overs, *periods)), "")
                 if times.bucket is not None and found.bucket is None and found.average_per is None:
                     found.bucket = times.bucket
-                yield from self._cut(found, wants_trend=bool(trends))
+                yield from self._apart(found, wants_trend=bool(trends))
+
+    def _require_than(self, compares: Sequence[int]) -> None:
+        mores = [at for at in compares if self.items[at].sense.name == "more"]
+        if mores and len(mores) == len(compares):
+            raise CannotReadError("leftover", self.items[mores[0]].text)
+
+    def _require_fit(self) -> None:
+        """Words that change nothing, if the metric and the split are of the right kind."""
+        is_cut = self.draft.bucket is not None or self.draft.average_per is not None
+        if "cumulative" in self.said and (is_cut or self.has(Kind.TREND)):
+            raise CannotReadError("contradiction", "cumulative")
+        expressions = [self.layer.metrics[name].expression.upper() for name in self.draft.metrics]
+        if "distinct" in self.said and not all("DISTINCT" in expression for expression in expressions):
+            raise CannotReadError("leftover", "distinct")
 
     def _times(self, asked: Asked) -> Iterator[Times]:
         if self.is_fragment and asked.compares and len(asked.spans) == 1:
             yield Times(None, asked.spans[0].period)
             return
         yield from times_of(asked, self.setting.today)
+
+    def _apart(self, draft: Draft, *, wants_trend: bool) -> Iterator[Draft]:
+        """`average level in Europe and Asia`: of each, or of both as one, where the parts do not sum up."""
+        several = [(name, text) for name, text, is_several in self.groups if is_several]
+        additive = all(self.layer.metrics[name].additive for name in draft.metrics)
+        is_open = several and not additive and not draft.dimensions and not self.is_fragment
+        if is_open and "together" not in self.said:
+            name, draft.because = several[0]
+            yield from self._cut(attrs.evolve(draft, dimensions=(name,)), wants_trend=wants_trend)
+        left_out = {one.dimension for one in draft.filters if one.comparison is Comparison.NOT_IN}
+        if left_out & set(draft.dimensions) and "together" in self.said:
+            rest = tuple(name for name in draft.dimensions if name not in left_out)
+            yield from self._cut(attrs.evolve(draft, dimensions=rest), wants_trend=wants_trend)
+        yield from self._cut(draft, wants_trend=wants_trend)
 
     def _cut(self, draft: Draft, *, wants_trend: bool) -> Iterator[Draft]:
         """Where a trend or a mean does not say of what length its pieces are."""

@@ -19,7 +19,9 @@ def corrected(text: str, unknown: Iterable[str], known: frozenset[str]) -> str |
         stems = {one.removesuffix("s") for one in near}
         if len(stems) != 1:
             return None
-        text = re.sub(rf"(?<![a-z]){re.escape(word)}(?![a-z])", min(near, key=len), text)
+        text = re.sub(
+            rf"(?<![a-z]){re.escape(word)}(?![a-z])", min(near, key=lambda one: (abs(len(one) - len(word)), one)), text
+        )
     return text
 
 
@@ -27,6 +29,8 @@ def is_one_slip(word: str, other: str) -> bool:
     """Whether one letter is wrong, missing, too many, or two neighbours are swapped."""
     if abs(len(word) - len(other)) > 1 or word == other:
         return False
+    if len(word) == len(other) and word[:-1] == other[:-1]:
+        return False  # `played` is not a slip for `player`
     start = 0
     while start < min(len(word), len(other)) and word[start] == other[start]:
         start += 1

@@ -1,6 +1,6 @@
 """The times of a question: its period, what it is compared with, and how time is cut where a trend is wanted."""
 
-from collections.abc import Sequence
+import datetime as dt
 
 import attrs
 
@@ -38,6 +38,8 @@ class Asked:
     has_bucket: bool = False
     are_listed: bool = False
     """`and` stands between two times."""
+    together: bool = False
+    """And they are wanted as one."""
 
 
 def times_of(asked: Asked, today: Today) -> tuple[Times, ...]:
@@ -71,15 +73,21 @@ def _alone(span: Span) -> tuple[Times, ...]:
 def _of_two(first: Span, second: Span, asked: Asked, *, wants_two: bool) -> tuple[Times, ...]:
     if first.otherwise or second.otherwise:
         raise CannotReadError("contradiction")
+    first, second = _before_the_other(first, second), _before_the_other(second, first)
     if not wants_two and asked.are_listed:
-        return _listed(first, second)
+        return _listed(first, second, together=asked.together)
     if not wants_two:
         raise CannotReadError("contradiction")
-    for one, other in ((first, second), (second, first)):
-        is_same = one.is_last and one.period == other.period
-        if (one.is_previous and not other.is_previous and not other.is_to_date) or is_same:
-            return tuple(Times(other.period, period, is_preceding=True) for period in calendar.preceding(other))
     return (_ordered(first, second),)
+
+
+def _before_the_other(one: Span, other: Span) -> Span:
+    """`the week before` beside another week: the one before that; so is `last month` beside that very month."""
+    is_same = one.is_last and one.period == other.period and not (other.is_last or other.is_previous)
+    if (one.is_previous and not other.is_previous and not other.is_to_date) or is_same:
+        earlier = calendar.preceding(other)
+        return attrs.evolve(one, period=earlier[0], unit=other.unit) if earlier else one
+    return one
 
 
 def _ordered(first: Span, second: Span) -> Times:
@@ -91,13 +99,15 @@ def _ordered(first: Span, second: Span) -> Times:
     return Times(later.period, earlier.period, is_preceding=is_preceding)
 
 
-def _listed(first: Span, second: Span) -> tuple[Times, ...]:
+def _listed(first: Span, second: Span, *, together: bool) -> tuple[Times, ...]:
     """`in April and May`: side by side, or both together where they follow each other."""
     found = _ordered(first, second)
     assert found.period is not None and found.compared is not None, "two periods were put in order"
     if found.compared.end != found.period.start or first.unit != second.unit or asked_unit(first) is None:
         raise CannotReadError("contradiction")
     whole = Period(found.compared.start, found.period.end)
+    if together:
+        return (Times(whole),)
     return (Times(whole, bucket=asked_unit(first)), Times(whole), found)
 
 
@@ -111,6 +121,11 @@ def _of_one(span: Span, asked: Asked, today: Today) -> tuple[Times, ...]:
         raise CannotReadError("contradiction")
     if asked.over == "year":
         return (Times(span.period, calendar.year_before(span.period)),)
+    if asked.over == "same_weekday":
+        if span.unit != "day":
+            raise CannotReadError("contradiction")
+        week = dt.timedelta(days=7)
+        return (Times(span.period, Period(span.period.start - week, span.period.end - week)),)
     if asked.over in {"day", "week", "month", "quarter"} and span.unit != asked.over:
         raise CannotReadError("contradiction")
     if asked.compares and span.is_last and not asked.over:

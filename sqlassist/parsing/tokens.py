@@ -10,7 +10,7 @@ from sqlassist.language import HAN, has_han
 SILENT = frozenset("-_'‘’\"“”`()[]{}《》「」（）:：?？!！。….*#")
 """Signs that mean nothing by themselves; between the words of a phrase they are passed over."""
 _TOKEN = re.compile(
-    rf"\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?|[{HAN}]|'s(?![a-z])|(?:(?![{HAN}])[^\W\d_])+(?:'t)?|[<>]=|\S"
+    rf"\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?|[{HAN}]|'(?:s|d|re|ll|ve|m)(?![a-z])|(?:(?![{HAN}])[^\W\d_])+(?:'t)?|[<>]=|\S"
 )
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _CURLY = str.maketrans({"’": "'", "‘": "'", "–": "-", "—": "-", "～": "~", "＋": "+"})
@@ -29,7 +29,7 @@ class Token:
     @property
     def is_silent(self) -> bool:
         """Whether it means nothing by itself."""
-        return self.text in SILENT or self.text == "'s"
+        return self.text in SILENT or self.text.startswith("'")
 
     @property
     def is_number(self) -> bool:

@@ -32,6 +32,8 @@ MAX_CHARACTERS = 4_000  # a longer text is no question; reading one this long st
 MAX_ITEMS = 80  # phrases of a question; the longest of those seen has 30
 MAX_READINGS = 128  # ways to take all words together; beyond, a question is too vague to be read
 MAX_OFFERED = 4
+MAX_SHARED_WORDS = 4
+_NAMES = frozenset({Kind.METRIC, Kind.DIMENSION, Kind.VALUE})
 _CODES = {"not_splittable": "not_splittable", "metric_has_no_time": "not_splittable"}
 
 
@@ -85,12 +87,42 @@ class _Question:
         left = [item for item in items if item.kind is Kind.LEFTOVER]
         if left:
             better = corrected(self.text, [item.text for item in left], self.vocabulary.known_words)
-            again = self._items(better) if better is not None else items
+            again = self._items(better) if better is not None else self._completed(self._turned(items))
             if any(item.kind is Kind.LEFTOVER for item in again):
                 rest = tuple(item for item in items if item.kind is not Kind.LEFTOVER)
                 return NotUnderstood(tuple(item.text for item in left), "leftover", self._nearest(rest))
             items = again
         return self._read(items)
+
+    def _completed(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
+        """`D1 and D7 retention`: with the end of the second name behind the first one, where that explains it."""
+        if not any(item.kind is Kind.LEFTOVER for item in items):
+            return items
+        for number in range(1, len(items) - 1):
+            words = items[number + 1].text.split() if not items[number + 1].is_han else list(items[number + 1].text)
+            if items[number].kind is not Kind.AND or items[number + 1].kind is not Kind.METRIC:
+                continue
+            joint = "" if items[number + 1].is_han else " "
+            for length in range(1, min(len(words), MAX_SHARED_WORDS + 1)):
+                texts = [item.text for item in items]
+                texts.insert(number, joint.join(words[-length:]))
+                found = self._items(joint.join(texts))
+                if not any(item.kind is Kind.LEFTOVER for item in found):
+                    return found
+        return items
+
+    def _turned(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
+        """`active iOS players`: with the value behind the metric's name, where that leaves nothing over."""
+        for number in range(1, len(items) - 1):
+            value = items[number]
+            around = (items[number - 1].kind, items[number + 1].kind)
+            if value.kind is not Kind.VALUE or value.is_han or Kind.LEFTOVER not in around:
+                continue
+            texts = [item.text for item in items]
+            found = self._items(" ".join([*texts[:number], texts[number + 1], value.text, *texts[number + 2 :]]))
+            if not any(item.kind is Kind.LEFTOVER for item in found):
+                return found
+        return items
 
     def _items(self, text: str) -> tuple[Item, ...]:
         return items_of(text, tokens_of(text), self.vocabulary, self.today)
@@ -119,7 +151,7 @@ class _Question:
     def _readings(self, items: Sequence[Item], *, is_fragment: bool) -> "_Found":
         found: dict[int, list[tuple[MetricQuery, str]]] = {}
         error: CannotReadError | None = None
-        several = [item for item in items if len(item.senses) > 1 and item.kind is not Kind.FILLER]
+        several = [item for item in items if len(item.senses) > 1 and item.kind in _NAMES]
         for chosen in islice(_ways(items), MAX_READINGS):
             rank = sum(item.sense.rank for item in chosen)
             try:
@@ -130,7 +162,7 @@ class _Question:
                         (
                             f"{item.text}: {item.sense.name}"
                             for item, was in zip(chosen, items, strict=True)
-                            if len(was.senses) > 1 and item.kind in {Kind.METRIC, Kind.DIMENSION, Kind.VALUE}
+                            if len(was.senses) > 1 and item.kind in _NAMES
                         ),
                         draft.because,
                     )
@@ -160,7 +192,7 @@ class _Question:
                 raise CannotReadError("not_splittable", name)
         result = compiled(query, self.layer, self.catalog)
         if isinstance(result, Refusal):
-            raise CannotReadError(_CODES.get(result.code, "contradiction"), result.where)
+            raise CannotReadError(_CODES.get(result.code, "contradiction"), str(result.where))
 
     # --- what may have been meant ----------------------------------------------------------------------------------
     def _nearest(self, items: Sequence[Item]) -> tuple[MetricQuery, ...]:

@@ -82,6 +82,9 @@ def _match(entries: Iterable[Entry], tokens: Sequence[Token], end: int, *, has_g
         if entry.sense.kind in _LAYER_KINDS:
             if has_gap is not entry.needs_gap and (entry.needs_gap or entry.sense.kind is not Kind.METRIC):
                 continue
+            is_one_of_many = words[-1] != entry.words[-1] and singular(words[-1]) == words[-1]
+            if entry.sense.kind is Kind.METRIC and is_one_of_many:
+                continue  # `a paying player` is not how many of them there are
             senses.append(entry.sense if is_exact else attrs.evolve(entry.sense, rank=max(entry.sense.rank, 1)))
         elif is_exact:
             senses.append(entry.sense)
@@ -132,15 +135,23 @@ def _made(layer: SemanticLayer, values: Mapping[str, tuple[str, ...]]) -> Vocabu
         if is_english and entry.sense.kind is Kind.METRIC and turned not in taken:
             _add(root, Entry(turned, attrs.evolve(entry.sense, rank=1), needs_gap=True))
         if entry.sense.kind is Kind.METRIC:
-            for other in _as_counts(entry.words):
+            for other in _as_asked(entry.words, is_count=_counts(layer, entry.sense.name)):
                 if other not in taken:
                     _add(root, Entry(other, attrs.evolve(entry.sense, rank=int(other == entry.words[: len(other)]))))
     formats = {name: one.number_format for name, one in layer.dimensions.items() if one.number_format}
     return Vocabulary(root, frozenset(known), formats, _counters(layer))
 
 
-def _as_counts(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """How a count is called when it is asked for: `how many orders`, `订单` or `多少订单` of `订单数`."""
+def _counts(layer: SemanticLayer, name: str) -> bool:
+    return layer.metrics[name].expression.upper().startswith("COUNT(")
+
+
+def _as_asked(words: tuple[str, ...], *, is_count: bool) -> Iterator[tuple[str, ...]]:
+    """How a metric is called when it is asked for: `how many orders`, `mean level`, `订单` or `多少订单` of `订单数`."""
+    if words[0] == "average" and len(words) > 1:
+        yield from ((other, *words[1:]) for other in ("mean", "avg"))
+    if is_count and has_han(words[-1]) and words[-1] not in {"数", "量", "次"}:
+        yield from ((*words, "数"), (*words, "数", "量"))
     if words[:2] == ("number", "of"):
         yield ("how", "many", *words[2:])
     for ending in (("数", "量"), ("数",)):
@@ -148,6 +159,7 @@ def _as_counts(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
             rest = words[: -len(ending)]
             if rest[-1] not in {"次", "人", "笔", "个", "总"}:
                 yield rest
+                yield (*rest, "量")
                 yield from ((*asked, *rest) for asked in ("多少", "多少个", "有多少", "有多少个", "几个", "有几个"))
             return
 
@@ -173,6 +185,10 @@ def _general(layer: SemanticLayer) -> Iterator[Entry]:
         ):
             yield from (Entry((*prefix, measure), Sense(kind)) for prefix in prefixes)
     yield from (Entry((one,), Sense(Kind.FILLER, "measure")) for one in words_zh.COUNTED if len(one) == 1)
+    for measure in dict.fromkeys((*words_zh.MEASURES, *words_zh.COUNTED)):
+        if measure != "人":
+            for asked in ("几", "有几", "多少", "有多少"):
+                yield Entry(words_of(asked + measure), Sense(Kind.FILLER, "count"))
     units = {metric.unit for metric in layer.metrics.values() if metric.unit and metric.unit != "%"}
     for unit in units:
         written = {unit.casefold(), *words_en.UNITS.get(unit, ()), *words_zh.UNITS.get(unit, ())}
@@ -186,9 +202,13 @@ def _of_layer(layer: SemanticLayer, values: Mapping[str, tuple[str, ...]]) -> It
     for name, dimension in layer.dimensions.items():
         for phrase in (*dimension.names.every, *_spoken_key(name)):
             yield Entry(words_of(phrase), Sense(Kind.DIMENSION, name))
+        nouns = {phrase[-1] for phrase in dimension.names.zh if has_han(phrase[-1])}
         for stored, names in dimension.values.items():
             for phrase in (*names.every, stored):
-                yield Entry(words_of(phrase), Sense(Kind.VALUE, name, stored))
+                words = words_of(phrase)
+                yield Entry(words, Sense(Kind.VALUE, name, stored))
+                if words and has_han(words[-1]) and words[-1] not in nouns:
+                    yield from (Entry((*words, noun), Sense(Kind.VALUE, name, stored)) for noun in sorted(nouns))
     for dimension_name, stored_values in values.items():
         if dimension_name in layer.dimensions:
             for stored in stored_values:
@@ -196,12 +216,50 @@ def _of_layer(layer: SemanticLayer, values: Mapping[str, tuple[str, ...]]) -> It
     for name, entity in layer.entities.items():
         for phrase in sorted(_counted_things(layer, entity)):
             yield Entry(words_of(phrase), Sense(Kind.ENTITY, name, rank=2))
+    yield from _rows(layer)
+    yield from _counted_dimensions(layer)
     for one in layer.disambiguations:
         meant = (one.prefer,) if one.prefer else (*one.metrics, *one.dimensions)
         for phrase in one.phrases.every:
             for name in meant:
                 kind = Kind.METRIC if name in layer.metrics else Kind.DIMENSION
                 yield Entry(words_of(phrase), Sense(kind, name))
+
+
+def _counted_dimensions(layer: SemanticLayer) -> Iterator[Entry]:
+    """A metric that is the number of a dimension's things, by all their names: `how many shards`, `几个服`."""
+    for name, metric in layer.metrics.items():
+        for dimension in layer.dimensions.values():
+            called = dimension.names
+            is_english = any(
+                singular(phrase.casefold().removeprefix("number of ")) in {one.casefold() for one in called.en}
+                for phrase in metric.names.en
+                if phrase.casefold().startswith("number of ")
+            )
+            is_chinese = any(phrase.removesuffix("量").removesuffix("数") in called.zh for phrase in metric.names.zh)
+            if is_english or is_chinese:
+                for phrase in called.en:
+                    words = words_of(phrase)
+                    many = (*words[:-1], f"{words[-1]}s")
+                    for asked in (("how", "many"), ("number", "of")):
+                        yield Entry((*asked, *many), Sense(Kind.METRIC, name))
+                for phrase in called.zh:
+                    for asked in ("多少", "多少个", "有多少", "有多少个", "几个", "有几个"):
+                        yield Entry(words_of(asked + phrase), Sense(Kind.METRIC, name))
+
+
+def _rows(layer: SemanticLayer) -> Iterator[Entry]:
+    """What one row of a table is called in the file, `one cohort of one server`: beside its metric it adds nothing."""
+    names = {
+        singular(word)
+        for owner in (*layer.metrics.values(), *layer.dimensions.values())
+        for phrase in owner.names.en
+        for word in words_of(phrase)
+    }
+    general = {word for phrases in words_en.PHRASES.values() for word in phrases.split()}
+    for word in sorted({word for metric in layer.metrics.values() for word in words_of(metric.grain)}):
+        if len(word) > 3 and word.isascii() and word.isalpha() and singular(word) not in names and word not in general:
+            yield Entry((word,), Sense(Kind.ENTITY, "row", rank=2))
 
 
 def _spoken_key(name: str) -> tuple[str, ...]:
