@@ -1,5 +1,6 @@
-"""Frequent values of the dimensions that may be sampled, asked as the tenant and kept for a while."""
+"""Frequent values of dimensions and the last days of rollups, asked as the tenant and kept for a while."""
 
+import datetime as dt
 from collections.abc import Awaitable, Callable, Mapping
 
 import attrs
@@ -12,13 +13,15 @@ from sqlassist.guard.limits import Limits
 from sqlassist.messages import Refusal
 from sqlassist.ports import Subject
 from sqlassist.result import ResultSet
-from sqlassist.sampling import sampling_sql
+from sqlassist.sampling import last_day_sql, sampling_sql
 from sqlassist.sources import SourceChoice
 
 MOST_VALUES = 50  # of one dimension: more are no enumeration
 KEPT_SECONDS = 600.0
+ROLLUPS_KEPT_SECONDS = 60.0  # they are refreshed every few minutes
 
 Values = Mapping[str, Mapping[str, tuple[str, ...]]]
+RollupDays = Mapping[str, Mapping[str, dt.date]]
 Run = Callable[[TenantId, SourceChoice], Awaitable[ResultSet | Refusal]]
 
 
@@ -29,6 +32,7 @@ class SampledValues:
     subjects: Callable[[TenantId], tuple[Subject, ...]]
     run: Run
     _kept: dict[TenantId, tuple[float, Values]] = attrs.field(factory=dict, init=False)
+    _days: dict[TenantId, tuple[float, RollupDays]] = attrs.field(factory=dict, init=False)
     _locks: dict[TenantId, trio.Lock] = attrs.field(factory=dict, init=False)
 
     async def __call__(self, tenant: TenantId) -> Values:
@@ -57,4 +61,25 @@ class SampledValues:
             result = await self.run(tenant, SourceChoice(subject.source, "asked", query))
             if isinstance(result, ResultSet):  # else a gate says that it costs too much: declared values remain
                 found[name] = tuple(str(row[0]) for row in result.rows if row[0] is not None)
+        return found
+
+    async def rollup_days(self, tenant: TenantId) -> RollupDays:
+        """Source → rollup → its last day; asked for anew when they are old. Raises `DatabaseError`."""
+        async with self._locks.setdefault(tenant, trio.Lock()):
+            kept = self._days.get(tenant)
+            if kept is not None and trio.current_time() - kept[0] < ROLLUPS_KEPT_SECONDS:
+                return kept[1]
+            found = {subject.source: await self._last_days(tenant, subject) for subject in self.subjects(tenant)}
+            self._days[tenant] = (trio.current_time(), found)
+            return found
+
+    async def _last_days(self, tenant: TenantId, subject: Subject) -> Mapping[str, dt.date]:
+        found = {}
+        for name in subject.layer.rollups:
+            query = check(last_day_sql(name, subject.catalog.dialect), subject.catalog, Limits())
+            if not isinstance(query, CheckedQuery):
+                continue  # the catalog has no such table: nothing is pre-aggregated here
+            result = await self.run(tenant, SourceChoice(subject.source, "asked", query))
+            if isinstance(result, ResultSet) and result.rows and isinstance(result.rows[0][0], str):
+                found[name] = dt.date.fromisoformat(result.rows[0][0])
         return found

@@ -50,13 +50,20 @@ class _Part:
     """`now`, `before` (the compared period) or `whole` (without the filters)."""
 
 
-def compiled(query: MetricQuery, layer: SemanticLayer, catalog: Catalog) -> str | Refusal:
+NO_ROLLUPS: Mapping[str, dt.date] = MappingProxyType({})
+
+
+def compiled(
+    query: MetricQuery, layer: SemanticLayer, catalog: Catalog, rollup_days: Mapping[str, dt.date] = NO_ROLLUPS
+) -> str | Refusal:
     """SQL that computes a metric query.
 
     Args:
         query: All its names are in the layer.
         layer: What the tenant is answered about.
         catalog: What he may name.
+        rollup_days: Rollup → its last day. One is read only for periods that end by then, as that day may be half a
+            one; one that is not named here is not read.
 
     Returns:
         SQL in the catalog's dialect, with columns called like metrics and dimensions; `x_previous`, `x_change` and
@@ -65,13 +72,13 @@ def compiled(query: MetricQuery, layer: SemanticLayer, catalog: Catalog) -> str 
     """
     try:
         if query.average_per is not None:
-            return _averaged(query, layer, catalog)
-        return _Compiler(query, layer, catalog).sql()
+            return _averaged(query, layer, catalog, rollup_days)
+        return _Compiler(query, layer, catalog, rollup_days).sql()
     except _CannotError as error:
         return error.refusal
 
 
-def _averaged(query: MetricQuery, layer: SemanticLayer, catalog: Catalog) -> str:
+def _averaged(query: MetricQuery, layer: SemanticLayer, catalog: Catalog, rollup_days: Mapping[str, dt.date]) -> str:
     """The mean of each metric over its values per bucket; buckets without rows do not count."""
     if query.compared is not None or query.share or query.bucket is not None:
         raise _CannotError(
@@ -81,8 +88,9 @@ def _averaged(query: MetricQuery, layer: SemanticLayer, catalog: Catalog) -> str
         attrs.evolve(query, bucket=query.average_per, average_per=None, order=None, limit=None, thresholds=()),
         layer,
         catalog,
+        rollup_days,
     )
-    outer = _Compiler(attrs.evolve(query, average_per=None), layer, catalog)
+    outer = _Compiler(attrs.evolve(query, average_per=None), layer, catalog, rollup_days)
     values = {leaf.name: "" for leaf in outer.leaves} | {
         metric: f"AVG({outer.name('groups')}.{outer.name(metric)})" for metric in query.metrics
     }
@@ -94,8 +102,11 @@ def _averaged(query: MetricQuery, layer: SemanticLayer, catalog: Catalog) -> str
 
 
 class _Compiler:
-    def __init__(self, query: MetricQuery, layer: SemanticLayer, catalog: Catalog) -> None:
+    def __init__(
+        self, query: MetricQuery, layer: SemanticLayer, catalog: Catalog, rollup_days: Mapping[str, dt.date]
+    ) -> None:
         self.query = query
+        self.rollup_days = rollup_days
         self.layer = layer
         self.catalog = catalog
         self.dialect = catalog.dialect
@@ -239,13 +250,16 @@ class _Compiler:
         rollup = self.layer.rollups.get(metric.rollup)
         if rollup is None or self.catalog.table(metric.rollup) is None or metric.where or not metric.rollup_expression:
             return False
-        query = self.query
+        query, last_day = self.query, self.rollup_days.get(metric.rollup)
         if query.bucket is Bucket.HOUR_OF_DAY or self.layer.conventions.regions:
             return False
-        if query.period is not None or query.bucket is not None:
-            time = self.layer.times.get(f"{metric.table}.{metric.time}")
-            if metric.time != rollup.moment or time is None or time.kind is not TimeKind.DATE:
-                return False
+        if last_day is None or query.period is None or query.period.end > last_day:
+            return False
+        if query.compared is not None and query.compared.end > last_day:
+            return False
+        time = self.layer.times.get(f"{metric.table}.{metric.time}")
+        if metric.time != rollup.moment or time is None or time.kind is not TimeKind.DATE:
+            return False
         return all(
             self._rollup_column(metric, dimension) is not None
             for dimension in (*query.dimensions, *(one.dimension for one in query.filters))

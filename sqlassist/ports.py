@@ -136,6 +136,8 @@ class Ports:
     """Every source of a tenant, in the configuration's order."""
     values: Callable[[TenantId], Awaitable[Mapping[str, Mapping[str, tuple[str, ...]]]]]
     """Source → dimension → frequent values of what may be sampled."""
+    rollup_days: Callable[[TenantId], Awaitable[Mapping[str, Mapping[str, dt.date]]]]
+    """Source → rollup → its last day; what is not named is not read."""
     run: Callable[[TenantId, SourceChoice], Awaitable[ResultSet | Refusal]]
     """Runs a checked query in the executor. Raises `DatabaseError`."""
     audit: Callable[[AuditEntry], Awaitable[None]]

@@ -1,4 +1,4 @@
-"""The query for the values of a dimension that may be sampled: the most frequent first."""
+"""Queries for what a question is read with: frequent values of a dimension, and how far a rollup goes."""
 
 from sqlassist.catalog import Dialect
 from sqlassist.shapes import quoted
@@ -18,3 +18,8 @@ def sampling_sql(place: str, dialect: Dialect, most: int) -> str:
         f"SELECT {name} AS {quoted('value', dialect)}, COUNT(*) AS {quoted('uses', dialect)}"
         f" FROM {quoted(table, dialect)} GROUP BY 1 ORDER BY 2 DESC LIMIT {most}"
     )
+
+
+def last_day_sql(rollup: str, dialect: Dialect) -> str:
+    """SQL for the last day that a rollup holds; NULL where it is empty."""
+    return f"SELECT MAX({quoted('day', dialect)}) AS {quoted('day', dialect)} FROM {quoted(rollup, dialect)}"

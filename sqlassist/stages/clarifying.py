@@ -10,7 +10,6 @@ from sqlassist.guard.check import check
 from sqlassist.guard.checked import CheckedQuery
 from sqlassist.guard.limits import Limits
 from sqlassist.messages import Event, Refusal, Stage
-from sqlassist.metric_compile import compiled
 from sqlassist.metric_query import MetricQuery, Period, described
 from sqlassist.ports import Subject
 from sqlassist.references import reachable_dimensions
@@ -52,7 +51,7 @@ def clarified(work: Work, text: str, candidates: Iterable[Candidate]) -> Ended |
 
 def _choice(work: Work, candidate: Candidate, number: str) -> Choice | None:
     subject = candidate.subject
-    sql = compiled(candidate.query, subject.layer, subject.catalog)
+    sql = work.compiled(subject, candidate.query)
     if isinstance(sql, Refusal):
         return None
     limits = Limits(max_rows=work.ports.config.sources[subject.source].limits.max_rows)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlassist.decision import Decision
 from sqlassist.language import folded
 from sqlassist.messages import Refusal, Stage, Verb
-from sqlassist.metric_compile import compiled
 from sqlassist.metric_query import MetricQuery, described
 from sqlassist.parsing.understand import understand
 from sqlassist.ports import Subject
@@ -110,6 +109,7 @@ async def _by_words(work: Work) -> Ended | None:
     ports = work.ports
     work.complexity = complexity_of(work.text)
     values = await ports.values(work.tenant)
+    work.rollup_days = await ports.rollup_days(work.tenant)
     previous = work.conversation.previous_query
     understood: list[tuple[Subject, Understanding]] = []
     if previous is not None:  # a follow-up is completed before anything is looked up by its words
@@ -183,7 +183,7 @@ def _by_layer(work: Work, understood: list[tuple[Subject, Understanding]]) -> En
 
 def _metric(work: Work, subject: Subject, query: MetricQuery, why: str) -> Ended | None:
     work.route, work.why, work.subject = Route.METRIC, why, subject
-    sql = compiled(query, subject.layer, subject.catalog)
+    sql = work.compiled(subject, query)
     words = described(query, subject.layer, work.language)
     if isinstance(sql, Refusal):
         work.decision = Decision("", subject.source, "metric", query, words)

@@ -14,6 +14,7 @@ from sqlassist.generate import Shot
 from sqlassist.guard.checked import CheckedQuery
 from sqlassist.guard.difference import rewrite_diff
 from sqlassist.messages import Emit, Event, Question, Refusal, Stage
+from sqlassist.metric_compile import compiled
 from sqlassist.metric_query import MetricQuery
 from sqlassist.ports import Ports, Subject
 from sqlassist.result import ResultSet
@@ -40,6 +41,8 @@ class Work:
     subject: Subject | None = None
     decision: Decision | None = None
     tables: tuple[str, ...] = ()
+    rollup_days: Mapping[str, Mapping[str, dt.date]] = attrs.field(factory=dict)
+    """Source → rollup → its last day."""
     shots: tuple[Shot, ...] = ()
     values: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     broken_sql: str = ""
@@ -67,6 +70,10 @@ class Work:
         """The business day at a source."""
         conventions = subject.layer.conventions
         return self.ports.today(f"{conventions.zone}|{conventions.day_start}")
+
+    def compiled(self, subject: Subject, query: MetricQuery) -> str | Refusal:
+        """A metric query as SQL of a source, from rollups as far as they go."""
+        return compiled(query, subject.layer, subject.catalog, self.rollup_days.get(subject.source, {}))
 
     async def tell(self, stage: Stage, **data: Any) -> None:
         """Emit an event."""

@@ -182,10 +182,12 @@ class open_world:  # noqa: N801  # used like the function that it stands for
 
         chosen = self._run if self._run is not None else run
         numbers = iter(range(10**9))
+        sampled = SampledValues(subjects, run)
         ports = Ports(
             config=config,
             subjects=subjects,
-            values=SampledValues(subjects, run),
+            values=sampled,
+            rollup_days=sampled.rollup_days,
             run=chosen,
             audit=audit,
             library=self._library,

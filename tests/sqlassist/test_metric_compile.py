@@ -1,4 +1,5 @@
 import datetime as dt
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -289,17 +290,22 @@ def test_a_rollup_is_read_where_it_holds_all_that_is_asked() -> None:
     )
     with_rollup = attrs.evolve(catalog(), tables=(*catalog().tables, daily))
 
-    def table_of(query: MetricQuery, known: Catalog = with_rollup) -> str:
-        sql = compiled(query, layer, known)
+    held = {"daily": dt.date(2026, 6, 1)}
+
+    def table_of(query: MetricQuery, known: Catalog = with_rollup, days: Mapping[str, dt.date] = held) -> str:
+        sql = compiled(query, layer, known, days)
         assert isinstance(sql, str)
         result = check(sql, known)
         assert isinstance(result, CheckedQuery)
         return result.tables[0]
 
     assert table_of(MetricQuery(("turnover",), ("shop",), bucket=Bucket.MONTH, period=MAY)) == "daily"
-    assert table_of(MetricQuery(("turnover",), ("buyer",))) == "sales"
-    assert table_of(MetricQuery(("buyers",))) == "sales"
-    assert table_of(MetricQuery(("turnover",)), catalog()) == "sales"
+    assert table_of(MetricQuery(("turnover",), ("buyer",), period=MAY)) == "sales"
+    assert table_of(MetricQuery(("buyers",), period=MAY)) == "sales"
+    assert table_of(MetricQuery(("turnover",), period=MAY), catalog()) == "sales"
+    assert table_of(MetricQuery(("turnover",))) == "sales"  # it may lack the latest rows
+    assert table_of(MetricQuery(("turnover",), period=MAY), days={}) == "sales"  # it is empty, or nobody knows
+    assert table_of(MetricQuery(("turnover",), period=MAY), days={"daily": dt.date(2026, 5, 31)}) == "sales"
 
 
 def test_a_query_in_words() -> None:
