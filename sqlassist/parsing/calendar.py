@@ -206,7 +206,7 @@ def until(span: Span, *, before: bool = False) -> Span | None:
 
 
 def preceding(span: Span) -> tuple[Period, ...]:
-    """The period before one, of the same length; two where the running one may be put beside a whole or an equal one."""
+    """The period before one, of the same length; two where the running one may go beside a whole or an equal one."""
     start = span.period.start
     if span.unit == "open":
         return ()

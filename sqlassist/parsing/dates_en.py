@@ -47,7 +47,6 @@ _WEEKDAYS = {
     for name in names.split()
 }
 _ORDINALS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4, "last": -1}
-_AGO = {"this": 0, "current": 0, "last": 1, "past": 1, "previous": 1, "preceding": 1, "prior": 1}
 
 _MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
 _WEEKDAY = "(?:" + "|".join(sorted(_WEEKDAYS, key=len, reverse=True)) + r")\b"
@@ -55,8 +54,9 @@ _NUMBER = r"(?:\d{1,4}|" + "|".join(sorted(NUMBERS, key=len, reverse=True)) + r"
 _DAY = r"(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?\b"
 _YEAR = r"(?:19|20)\d\d\b"
 _ORDINAL = "(?:" + "|".join(_ORDINALS) + ")"
-_TO = r"(?:\s*-\s*|\s*~\s*|\s+to\s+(?:the\s+)?|\s+through\s+(?:the\s+)?|\s+until\s+(?:the\s+)?|\s+till\s+(?:the\s+)?|\s+and\s+(?:the\s+)?)"
-_MENTIONED = rf"(?:(?P<month>{_MONTH})(?:(?:,|\s+of|\s+in)?\s+(?P<year>{_YEAR}))?|(?P<running>this|the|last|the last|the previous|the current)\s+month)"
+_TO = r"(?:\s*-\s*|\s*~\s*|\s+(?:to|through|until|till|and)\s+(?:the\s+)?)"
+_NAMED_MONTH = rf"(?P<month>{_MONTH})(?:(?:,|\s+of|\s+in)?\s+(?P<year>{_YEAR}))?"
+_MENTIONED = rf"(?:{_NAMED_MONTH}|(?P<running>this|the|last|the last|the previous|the current)\s+month)"
 
 
 def _number(text: str) -> int:
@@ -86,11 +86,11 @@ def _whole(span: Span, unit: str) -> Span:
     return Span(Period(start, calendar.moved(start, unit, 1)), unit)
 
 
-def _iso(found: re.Match[str], today: Today) -> Span | None:
+def _iso(found: re.Match[str], _today: Today) -> Span | None:
     return calendar.date_span(*(int(found[name]) for name in ("y", "m", "d")))
 
 
-def _iso_month(found: re.Match[str], today: Today) -> Span | None:
+def _iso_month(found: re.Match[str], _today: Today) -> Span | None:
     return calendar.month_span(int(found["y"]), int(found["m"]))
 
 
@@ -139,7 +139,7 @@ def _part_of_year(found: re.Match[str], today: Today) -> Span | None:
     return span
 
 
-def _year(found: re.Match[str], today: Today) -> Span | None:
+def _year(found: re.Match[str], _today: Today) -> Span | None:
     return calendar.year_span(int(found["y"]))
 
 
@@ -202,7 +202,7 @@ def _weekday_of_last_week(found: re.Match[str], today: Today) -> Span | None:
     return calendar.weekday_span(today, _WEEKDAYS[found["day"]], 1)
 
 
-def _weekend(found: re.Match[str], today: Today) -> Span | None:
+def _weekend(_found: re.Match[str], today: Today) -> Span | None:
     return calendar.last_weekend(today)
 
 

@@ -79,7 +79,7 @@ def _date_range(found: re.Match[str], today: Today) -> Span | None:
     return calendar.joined(first, last) if last is not None else None
 
 
-def _iso(found: re.Match[str], today: Today) -> Span | None:
+def _iso(found: re.Match[str], _today: Today) -> Span | None:
     return calendar.date_span(*(int(found[name]) for name in ("y", "m", "d")))
 
 
@@ -156,7 +156,7 @@ def _months(found: re.Match[str], today: Today) -> Span | None:
     return calendar.joined(start, end) if start is not None and end is not None else None
 
 
-def _weekend(found: re.Match[str], today: Today) -> Span | None:
+def _weekend(_found: re.Match[str], today: Today) -> Span | None:
     return calendar.last_weekend(today)
 
 
@@ -178,7 +178,7 @@ def _weekday(found: re.Match[str], today: Today) -> Span | None:
 
 _SINGLE: tuple[tuple[str, Build], ...] = (
     (rf"{_MONTH}(?P<day>{_DAY})[日号]", _date),
-    (rf"{_NAMED_MONTH.replace('?P<named>', '?P<named>')}(?P<month>)(?P<year>)(?:的)?(?P<day>{_DAY})[日号]", _date),
+    (rf"{_NAMED_MONTH}(?P<month>)(?P<year>)(?:的)?(?P<day>{_DAY})[日号]", _date),
     (rf"{_MONTH}(?P<day>{_DAY})[日号]?{_TO}(?P<last>{_DAY})[日号](?!\d)", _date_range),
     (
         rf"{_NAMED_MONTH}(?P<month>)(?P<year>)(?:的)?(?P<day>{_DAY})[日号]?{_TO}(?P<last>{_DAY})[日号](?!\d)",

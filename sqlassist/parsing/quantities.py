@@ -85,9 +85,9 @@ class Numbers:
             return self._of(items, at + 2, items[at], items[at + 1], kept)
         if kinds[:3] == [Kind.DIMENSION, Kind.COMPARATOR, Kind.NUMBER] and items[at].sense.name in self.sizes:
             return at + 3, [self._bound(items[at], items[at + 1].sense.name, items[at + 2].sense.number)]
-        if kinds[:3] == [Kind.DIMENSION, Kind.BETWEEN, Kind.NUMBER] and items[at].sense.name in self.sizes:
-            if kinds[3:5] in ([Kind.AND, Kind.NUMBER], [Kind.RANGE, Kind.NUMBER]):
-                return at + 5, self._between(items[at], items[at + 2].sense.number, items[at + 4].sense.number)
+        is_bounded = kinds[:3] == [Kind.DIMENSION, Kind.BETWEEN, Kind.NUMBER] and items[at].sense.name in self.sizes
+        if is_bounded and kinds[3:5] in ([Kind.AND, Kind.NUMBER], [Kind.RANGE, Kind.NUMBER]):
+            return at + 5, self._between(items[at], items[at + 2].sense.number, items[at + 4].sense.number)
         return None
 
     def _of(

@@ -102,7 +102,8 @@ def _ordered(first: Span, second: Span) -> Times:
 def _listed(first: Span, second: Span, *, together: bool) -> tuple[Times, ...]:
     """`in April and May`: side by side, or both together where they follow each other."""
     found = _ordered(first, second)
-    assert found.period is not None and found.compared is not None, "two periods were put in order"
+    assert found.period is not None, "two periods were put in order"
+    assert found.compared is not None, "two periods were put in order"
     if found.compared.end != found.period.start or first.unit != second.unit or asked_unit(first) is None:
         raise CannotReadError("contradiction")
     whole = Period(found.compared.start, found.period.end)

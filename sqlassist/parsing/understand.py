@@ -20,11 +20,12 @@ from sqlassist.parsing.calendar import Today
 from sqlassist.parsing.draft import CannotReadError, Draft
 from sqlassist.parsing.follow_up import merged
 from sqlassist.parsing.items import Item, Kind, Sense
-from sqlassist.parsing.reading import Setting, drafts_of
+from sqlassist.parsing.reading import drafts_of
 from sqlassist.parsing.segment import items_of
 from sqlassist.parsing.spelling import corrected
 from sqlassist.parsing.tokens import normalised, tokens_of
 from sqlassist.parsing.vocabulary import Vocabulary, vocabulary_of
+from sqlassist.parsing.walk import Setting
 from sqlassist.semantic import SemanticLayer
 from sqlassist.understanding import Ambiguous, NotUnderstood, Reading, Understanding, Understood
 
@@ -171,7 +172,7 @@ class _Question:
                 if error is None or (error.code == "no_metric" and problem.code != "no_metric"):
                     error = problem
         best = found[min(found)] if found else []
-        unique = {query: because for query, because in reversed(best)}
+        unique = dict(reversed(best))
         readings = tuple(Reading(query, unique[query]) for query in dict.fromkeys(query for query, _ in best))
         phrase = next((item.text for item in several), readings[0].because if readings else "")
         return _Found(readings, phrase, error)

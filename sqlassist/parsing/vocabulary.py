@@ -13,6 +13,7 @@ from sqlassist.semantic import Entity, SemanticLayer
 
 MAX_KEPT = 16  # layers of tenants that are asked at the same time; one is a few hundred KB
 MAX_BETWEEN = 2  # words between those of a name: `money that was made`
+_HOW_MANY = ("多少", "多少个", "有多少", "有多少个", "几个", "有几个")
 _LAYER_KINDS = frozenset({Kind.METRIC, Kind.DIMENSION, Kind.VALUE, Kind.ENTITY})
 
 
@@ -130,6 +131,8 @@ def _made(layer: SemanticLayer, values: Mapping[str, tuple[str, ...]]) -> Vocabu
         if entry.sense.kind in _LAYER_KINDS:
             known.update(word for word in entry.words if len(word) >= 6 and word.isascii() and word.isalpha())
     for entry in tuple(_of_layer(layer, values)):
+        if not entry.words:
+            continue
         turned = entry.words[::-1]
         is_english = len(turned) == 2 and all(word.isascii() and word.isalpha() for word in turned)
         if is_english and entry.sense.kind is Kind.METRIC and turned not in taken:
@@ -146,21 +149,23 @@ def _counts(layer: SemanticLayer, name: str) -> bool:
     return layer.metrics[name].expression.upper().startswith("COUNT(")
 
 
-def _as_asked(words: tuple[str, ...], *, is_count: bool) -> Iterator[tuple[str, ...]]:
-    """How a metric is called when it is asked for: `how many orders`, `mean level`, `订单` or `多少订单` of `订单数`."""
+def _as_asked(phrase: Sequence[str], *, is_count: bool) -> Iterator[tuple[str, ...]]:
+    """How a metric is called when it is asked for: `how many orders`, `mean level`, `多少订单` of `订单数`."""
+    words = list(phrase)
     if words[0] == "average" and len(words) > 1:
         yield from ((other, *words[1:]) for other in ("mean", "avg"))
     if is_count and has_han(words[-1]) and words[-1] not in {"数", "量", "次"}:
         yield from ((*words, "数"), (*words, "数", "量"))
-    if words[:2] == ("number", "of"):
+    if words[:2] == ["number", "of"]:
         yield ("how", "many", *words[2:])
-    for ending in (("数", "量"), ("数",)):
+    endings = (["数", "量"], ["数"])
+    for ending in endings:
         if words[-len(ending) :] == ending and len(words) - len(ending) >= 2 and has_han(words[0]):
             rest = words[: -len(ending)]
             if rest[-1] not in {"次", "人", "笔", "个", "总"}:
-                yield rest
+                yield tuple(rest)
                 yield (*rest, "量")
-                yield from ((*asked, *rest) for asked in ("多少", "多少个", "有多少", "有多少个", "几个", "有几个"))
+                yield from ((*asked, *rest) for asked in _HOW_MANY)
             return
 
 
@@ -199,16 +204,7 @@ def _of_layer(layer: SemanticLayer, values: Mapping[str, tuple[str, ...]]) -> It
     for name, metric in layer.metrics.items():
         for phrase in (*metric.names.every, *_spoken_key(name)):
             yield Entry(words_of(phrase), Sense(Kind.METRIC, name))
-    for name, dimension in layer.dimensions.items():
-        for phrase in (*dimension.names.every, *_spoken_key(name)):
-            yield Entry(words_of(phrase), Sense(Kind.DIMENSION, name))
-        nouns = {phrase[-1] for phrase in dimension.names.zh if has_han(phrase[-1])}
-        for stored, names in dimension.values.items():
-            for phrase in (*names.every, stored):
-                words = words_of(phrase)
-                yield Entry(words, Sense(Kind.VALUE, name, stored))
-                if words and has_han(words[-1]) and words[-1] not in nouns:
-                    yield from (Entry((*words, noun), Sense(Kind.VALUE, name, stored)) for noun in sorted(nouns))
+    yield from _of_dimensions(layer)
     for dimension_name, stored_values in values.items():
         if dimension_name in layer.dimensions:
             for stored in stored_values:
@@ -226,6 +222,19 @@ def _of_layer(layer: SemanticLayer, values: Mapping[str, tuple[str, ...]]) -> It
                 yield Entry(words_of(phrase), Sense(kind, name))
 
 
+def _of_dimensions(layer: SemanticLayer) -> Iterator[Entry]:
+    for name, dimension in layer.dimensions.items():
+        for phrase in (*dimension.names.every, *_spoken_key(name)):
+            yield Entry(words_of(phrase), Sense(Kind.DIMENSION, name))
+        nouns = {phrase[-1] for phrase in dimension.names.zh if has_han(phrase[-1])}
+        for stored, names in dimension.values.items():
+            for phrase in (*names.every, stored):
+                words = words_of(phrase)
+                yield Entry(words, Sense(Kind.VALUE, name, stored))
+                if words and has_han(words[-1]) and words[-1] not in nouns:
+                    yield from (Entry((*words, noun), Sense(Kind.VALUE, name, stored)) for noun in sorted(nouns))
+
+
 def _counted_dimensions(layer: SemanticLayer) -> Iterator[Entry]:
     """A metric that is the number of a dimension's things, by all their names: `how many shards`, `几个服`."""
     for name, metric in layer.metrics.items():
@@ -238,22 +247,17 @@ def _counted_dimensions(layer: SemanticLayer) -> Iterator[Entry]:
             )
             is_chinese = any(phrase.removesuffix("量").removesuffix("数") in called.zh for phrase in metric.names.zh)
             if is_english or is_chinese:
-                for phrase in called.en:
-                    words = words_of(phrase)
-                    many = (*words[:-1], f"{words[-1]}s")
-                    for asked in (("how", "many"), ("number", "of")):
-                        yield Entry((*asked, *many), Sense(Kind.METRIC, name))
-                for phrase in called.zh:
-                    for asked in ("多少", "多少个", "有多少", "有多少个", "几个", "有几个"):
-                        yield Entry(words_of(asked + phrase), Sense(Kind.METRIC, name))
+                many = [f"{asked} {phrase}s" for phrase in called.en for asked in ("how many", "number of")]
+                many += [asked + phrase for phrase in called.zh for asked in _HOW_MANY]
+                yield from (Entry(words_of(phrase), Sense(Kind.METRIC, name)) for phrase in many)
 
 
 def _rows(layer: SemanticLayer) -> Iterator[Entry]:
     """What one row of a table is called in the file, `one cohort of one server`: beside its metric it adds nothing."""
     names = {
         singular(word)
-        for owner in (*layer.metrics.values(), *layer.dimensions.values())
-        for phrase in owner.names.en
+        for called in (*(m.names for m in layer.metrics.values()), *(d.names for d in layer.dimensions.values()))
+        for phrase in called.en
         for word in words_of(phrase)
     }
     general = {word for phrases in words_en.PHRASES.values() for word in phrases.split()}

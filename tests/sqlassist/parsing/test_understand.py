@@ -250,15 +250,19 @@ def test_another_layer_knows_no_word_of_the_sample(question: str) -> None:
 
 
 _WORDS = st.sampled_from(
-    "revenue payers sales players by per each server channel region iOS Android Europe in not except top 3 20 level above"
-    " most lowest which May April last week vs compared with growth share average daily trend more than between and or"
-    " 5月 上周 收入 付费人数 各 渠道 服务器 哪个 最高 前三 超过 100 环比 占比 日均 除了 安卓 以外 的 呢 和 到 年 3服 级 以上 % $ , - ?".split()
+    """
+    revenue payers sales players by per each server channel region iOS Android Europe in not except
+    top 3 20 level above most lowest which May April last week vs compared with growth
+    share average daily trend more than between and or 5月 上周 收入 付费人数 各 渠道 服务器
+    哪个 最高 前三 超过 100 环比 占比 日均 除了 安卓 以外 的 呢 和 到 年
+    3服 级 以上 % $ , - ?
+    """.split()  # noqa: SIM905 - one word after another is how questions look
 )
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(_WORDS, max_size=12).map(" ".join), st.booleans())
-def test_whatever_is_understood_compiles(question: str, follows: bool) -> None:  # noqa: FBT001 - drawn
+def test_whatever_is_understood_compiles(question: str, follows: bool) -> None:
     layer, catalog = sample()
     previous = asked("revenue by server in May") if follows else None
     query = previous.query if isinstance(previous, Understood) else None
