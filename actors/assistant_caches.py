@@ -1,9 +1,11 @@
 """The cache layers behind the pipeline's port, and what an operator says about them."""
 
 import datetime as dt
+from collections.abc import Callable
 
 import attrs
 
+from runtime.ids import TenantId
 from sqlassist.cache import (
     RESULT_SECONDS,
     SEMANTIC_THRESHOLD,
@@ -28,10 +30,12 @@ class LayeredCaches:
     results: ResultCache | None = attrs.field(factory=ResultCache)
     semantic: SemanticCache | None = None
     """Off unless somebody turns it on."""
+    library_version: Callable[[TenantId], str] = attrs.field(default=lambda _: "")
+    """Changes when what is approved for a tenant does: decisions made before it are asked for anew."""
 
     def decision(self, asker: Asker, subjects: tuple[Subject, ...], text: str, today: dt.date) -> Decision | None:
         """See `Caches`."""
-        scope = _scope(asker, subjects)
+        scope = self._scope_of_decisions(asker, subjects)
         found = self.exact.get(scope, text, today) if self.exact is not None else None
         if found is None and self.semantic is not None:
             found = self.semantic.get(scope, text, today, _signature(subjects, text))
@@ -41,7 +45,7 @@ class LayeredCaches:
         self, asker: Asker, subjects: tuple[Subject, ...], text: str, today: dt.date, decision: Decision
     ) -> None:
         """See `Caches`."""
-        scope = _scope(asker, subjects)
+        scope = self._scope_of_decisions(asker, subjects)
         if self.exact is not None:
             self.exact.put(scope, text, today, decision)
         if self.semantic is not None:
@@ -59,6 +63,9 @@ class LayeredCaches:
         """See `Caches`."""
         if self.results is not None:
             self.results.put(_scope(asker, (subject,)), subject.source, sql, watermark, now, result)
+
+    def _scope_of_decisions(self, asker: Asker, subjects: tuple[Subject, ...]) -> CacheScope:
+        return attrs.evolve(_scope(asker, subjects), library_version=self.library_version(asker.tenant))
 
 
 def _scope(asker: Asker, subjects: tuple[Subject, ...]) -> CacheScope:

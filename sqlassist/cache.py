@@ -36,6 +36,8 @@ class CacheScope:
     catalog_versions: tuple[str, ...]
     layer_versions: tuple[str, ...]
     """In the sources' order."""
+    library_version: str = ""
+    """Of what is approved for the tenant: a corrected answer is not given again. Empty where that changes nothing."""
 
 
 @attrs.define(eq=False)
@@ -64,11 +66,6 @@ class ExactCache:
         self._kept.move_to_end((scope, folded(text), day))
         while len(self._kept) > self.max_entries:
             self._kept.popitem(last=False)
-
-    def drop(self, scope: CacheScope, text: str) -> None:
-        """Forget a question, whatever the day: its answer was corrected."""
-        for key in [key for key in self._kept if key[0] == scope and key[1] == folded(text)]:
-            del self._kept[key]
 
 
 @attrs.frozen

@@ -240,10 +240,17 @@ class _SlotReader:
             for one in meant[0].senses
             if one.kind is Kind.VALUE and one.name == name
         }
-        numbers = [one for one in meant[0].senses if one.kind is Kind.NUMBER and not one.is_percent]
-        if not found and numbers and dimension.number_format and numbers[0].number.is_integer():
-            found = {dimension.number_format.format(int(numbers[0].number))}
+        if not found and dimension.number_format:
+            found = {dimension.number_format.format(number) for number in _whole_numbers(meant[0])}
         return next(iter(found)) if len(found) == 1 and "" not in found else None
+
+
+def _whole_numbers(item: Item) -> set[int]:
+    """What it says as a number: also where its digits are a value of another dimension as well."""
+    if item.text.isdecimal():
+        return {int(item.text)}
+    said = [one for one in item.senses if one.kind is Kind.NUMBER and not one.is_percent]
+    return {int(one.number) for one in said if one.number.is_integer()}
 
 
 def value_literal(value: str, column: str, catalog: Catalog) -> str | None:
