@@ -19,6 +19,8 @@ def read_limit(walk: Walk) -> None:
         is_counted = walk.kind(at + 1) in SPLITTERS and (walk.has(Kind.SUPERLATIVE) or walk.kind(at - 1) is Kind.WHICH)
         if beside is None and not is_counted:
             raise CannotReadError("leftover", walk.items[at].text)
+        if walk.kind(at + 1) is Kind.BY and walk.kind(at + 2) in SPLITTERS:
+            raise CannotReadError("contradiction", walk.items[at].text)  # `top 3 per region`: of each, or regions?
         number = walk.items[at].sense
         if number.is_percent or number.number != int(number.number) or not 1 <= number.number <= MAX_LIMIT:
             raise CannotReadError("leftover", walk.items[at].text)

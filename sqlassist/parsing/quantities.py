@@ -81,7 +81,8 @@ class Numbers:
             if is_beside and dimension.sense.name in self.formats and kinds[2:3] != [Kind.NUMBER]:
                 return self._of(items, at + 2, dimension, number, kept)
             return None
-        if kinds[:2] == [Kind.DIMENSION, Kind.NUMBER] and items[at].sense.name in self.formats:
+        is_numbered = kinds[:2] == [Kind.DIMENSION, Kind.NUMBER] and items[at].sense.name in self.formats
+        if is_numbered and (items[at].sense.name in self.sizes or items[at].end == items[at + 1].start):
             return self._of(items, at + 2, items[at], items[at + 1], kept)
         if kinds[:3] == [Kind.DIMENSION, Kind.COMPARATOR, Kind.NUMBER] and items[at].sense.name in self.sizes:
             return at + 3, [self._bound(items[at], items[at + 1].sense.name, items[at + 2].sense.number)]
@@ -206,6 +207,10 @@ def _quantity_at(items: list[Item], at: int) -> tuple[int, list[tuple[str, Item]
         return (end, [(">=", low), ("<=", high)], unit or other) if high is not None else None
     if kind in {Kind.NUMBER, Kind.UNIT_OF_MEASURE}:
         number, unit, end = _amount(items, at)
+        is_of_metric = at > 0 and items[at - 1].kind is Kind.METRIC
+        if number is not None and is_of_metric and end < len(items) and items[end].kind is Kind.RANGE:
+            high, other, behind = _amount(items, end + 1)
+            return (behind, [(">=", number), ("<=", high)], unit or other) if high is not None else None
         if number is not None and end < len(items) and items[end].kind is Kind.AND_MORE:
             behind = end + 1
             if unit is None and behind < len(items) and items[behind].kind is Kind.UNIT_OF_MEASURE:

@@ -10,6 +10,7 @@ from sqlassist.parsing.items import Item, Kind
 from sqlassist.parsing.ordering import ordered, read_limit
 from sqlassist.parsing.splits import read_splits
 from sqlassist.parsing.times import Asked, Times, times_of, trend_buckets
+from sqlassist.parsing.tokens import words_of
 from sqlassist.parsing.values import read_values
 from sqlassist.parsing.walk import Setting, Walk
 
@@ -62,6 +63,8 @@ def _metrics(walk: Walk) -> None:
     walk.draft.thresholds = tuple(dict.fromkeys(bound.threshold for bound in walk.bounds))
     walk.metric_places = shown
     walk.used.update(every)
+    spoken = {word for name in names for phrase in walk.layer.metrics[name].names.every for word in words_of(phrase)}
+    walk.used.update(at for at in walk.all_of(Kind.GROWTH) if walk.items[at].text in spoken)  # `dropped actions`
     units = {walk.layer.metrics[name].unit for name in names}
     for at in walk.all_of(Kind.UNIT_OF_MEASURE):
         if walk.items[at].sense.name in units:
@@ -97,6 +100,8 @@ def _buckets(walk: Walk) -> None:
         walk.draft.average_per = Bucket(named.pop())
         if walk.draft.bucket is walk.draft.average_per:
             walk.draft.bucket = None
+    elif averages and walk.draft.bucket in {Bucket.HOUR_OF_DAY, Bucket.DAY_OF_WEEK}:
+        raise CannotReadError("contradiction", walk.items[averages[0]].text)
     elif averages and walk.draft.bucket is not None:
         walk.draft.average_per, walk.draft.bucket = walk.draft.bucket, None
     if averages and walk.draft.average_per is None and walk.draft.dimensions:
@@ -171,7 +176,12 @@ def _apart(walk: Walk, draft: Draft, *, wants_trend: bool) -> Iterator[Draft]:
     """`average level in Europe and Asia`: of each, or of both as one, where the parts do not sum up."""
     several = [(name, text) for name, text, is_several in walk.groups if is_several]
     additive = all(walk.layer.metrics[name].additive for name in draft.metrics)
-    is_open = several and not additive and not draft.dimensions and not walk.is_fragment
+    is_open = several and not draft.dimensions and not walk.is_fragment and (draft.share or not additive)
+    for name, text in walk.open_splits:
+        draft.because = text
+        if "together" not in walk.said and name not in draft.dimensions:
+            split = attrs.evolve(draft, dimensions=(*draft.dimensions, name))
+            yield from _cut(walk, split, wants_trend=wants_trend)
     if is_open and "together" not in walk.said:
         name, draft.because = several[0]
         yield from _cut(walk, attrs.evolve(draft, dimensions=(name,)), wants_trend=wants_trend)

@@ -105,7 +105,9 @@ def _bare(walk: Walk) -> None:
         is_beside = not periods or (periods == 1 and at - 1 in compares and not _names_last(walk))
         if not is_grouped and not (is_compared and is_beside and item.kind is Kind.DIMENSION):
             if is_all and item.kind is Kind.DIMENSION:
-                raise CannotReadError("each_or_all", item.sense.name)
+                walk.used.add(at)
+                walk.open_splits.append((item.sense.name, item.text))
+                continue
             raise CannotReadError("leftover", item.text)
         if walk.has(Kind.SUPERLATIVE):
             walk.subjects.append((at, item.is_plural or is_all))

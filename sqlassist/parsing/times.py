@@ -104,8 +104,12 @@ def _listed(first: Span, second: Span, *, together: bool) -> tuple[Times, ...]:
     found = _ordered(first, second)
     assert found.period is not None, "two periods were put in order"
     assert found.compared is not None, "two periods were put in order"
-    if found.compared.end != found.period.start or first.unit != second.unit or asked_unit(first) is None:
+    if first.unit != second.unit or asked_unit(first) is None:
         raise CannotReadError("contradiction")
+    if found.compared.end != found.period.start:
+        if together:
+            raise CannotReadError("contradiction")
+        return (found,)
     whole = Period(found.compared.start, found.period.end)
     if together:
         return (Times(whole),)

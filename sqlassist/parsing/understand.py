@@ -6,12 +6,14 @@ decision. The conventions of times (what `this month` is) are in docs/semantic-l
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, product
+from itertools import product
+from math import prod
 from types import MappingProxyType
 
 import attrs
 
 from sqlassist.catalog import Catalog
+from sqlassist.language import language_of
 from sqlassist.messages import Refusal
 from sqlassist.metric_compile import compiled
 from sqlassist.metric_query import MetricQuery
@@ -34,7 +36,6 @@ MAX_ITEMS = 80  # phrases of a question; the longest of those seen has 30
 MAX_READINGS = 128  # ways to take all words together; beyond, a question is too vague to be read
 MAX_OFFERED = 4
 MAX_SHARED_WORDS = 4
-_NAMES = frozenset({Kind.METRIC, Kind.DIMENSION, Kind.VALUE})
 _CODES = {"not_splittable": "not_splittable", "metric_has_no_time": "not_splittable"}
 
 
@@ -76,6 +77,7 @@ class _Question:
         previous: MetricQuery | None,
     ) -> None:
         self.text = normalised(text)
+        self.language = language_of(text)
         self.layer = layer
         self.catalog = catalog
         self.previous = previous
@@ -143,39 +145,43 @@ class _Question:
         if found.queries:
             return Ambiguous(found.phrase, found.queries[:MAX_OFFERED])
         error = found.error or CannotReadError("no_metric")
-        code = error.code if error.code != "each_or_all" else "contradiction"
+        code = error.code
         if code == "contradiction" and not has_metric:
             code = "no_metric"
         return NotUnderstood(error.leftover, code, self._offers(items, error))
 
     # --- all ways to take the words --------------------------------------------------------------------------------
     def _readings(self, items: Sequence[Item], *, is_fragment: bool) -> "_Found":
-        found: dict[int, list[tuple[MetricQuery, str]]] = {}
+        found: dict[int, list[_Way]] = {}
         error: CannotReadError | None = None
-        several = [item for item in items if len(item.senses) > 1 and item.kind in _NAMES]
-        for chosen in islice(_ways(items), MAX_READINGS):
+        if prod(len(senses) for senses in {item.text: item.senses for item in items}.values()) > MAX_READINGS:
+            return _Found((), "", CannotReadError("contradiction"))
+        for chosen in _ways(items):
             rank = sum(item.sense.rank for item in chosen)
             try:
                 for draft in drafts_of(chosen, self.setting, is_fragment=is_fragment):
                     query = self._query(draft, chosen, is_fragment=is_fragment)
                     self._require_compiled(query)
-                    because = next(
-                        (
-                            f"{item.text}: {item.sense.name}"
-                            for item, was in zip(chosen, items, strict=True)
-                            if len(was.senses) > 1 and item.kind in _NAMES
-                        ),
-                        draft.because,
-                    )
-                    found.setdefault(rank, []).append((query, because))
+                    found.setdefault(rank, []).append(_Way(query, chosen, draft.because))
             except CannotReadError as problem:
                 if error is None or (error.code == "no_metric" and problem.code != "no_metric"):
                     error = problem
         best = found[min(found)] if found else []
-        unique = dict(reversed(best))
-        readings = tuple(Reading(query, unique[query]) for query in dict.fromkeys(query for query, _ in best))
-        phrase = next((item.text for item in several), readings[0].because if readings else "")
+        unique = {way.query: way for way in reversed(best)}
+        ways = [unique[query] for query in dict.fromkeys(way.query for way in best)]
+        at = next((n for n in range(len(items)) if len({way.items[n].sense for way in ways}) > 1), None)
+        phrase = items[at].text if at is not None else ways[0].because if ways else ""
+        readings = tuple(Reading(way.query, self._because(way, at)) for way in ways)
         return _Found(readings, phrase, error)
+
+    def _because(self, way: "_Way", at: int | None) -> str:
+        """How the word that readings differ by is taken."""
+        if at is None:
+            return way.because
+        item = way.items[at]
+        name = item.sense.value or item.sense.name
+        owner = self.layer.metrics.get(name) if item.kind is Kind.METRIC else self.layer.dimensions.get(name)
+        return f"{item.text}: {owner.names.label(self.language, name) if owner is not None else name}"
 
     def _query(self, draft: Draft, items: Sequence[Item], *, is_fragment: bool) -> MetricQuery:
         if not is_fragment or self.previous is None:
@@ -212,6 +218,15 @@ class _Question:
             return found
         plain = {Kind.METRIC, Kind.PERIOD, Kind.AND, Kind.FILLER}
         return self._nearest([item for item in items if any(sense.kind in plain for sense in item.senses)])
+
+
+@attrs.frozen
+class _Way:
+    """One way to take the words."""
+
+    query: MetricQuery
+    items: tuple[Item, ...]
+    because: str
 
 
 @attrs.frozen

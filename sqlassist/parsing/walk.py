@@ -95,6 +95,8 @@ class Walk:
         """Items of the metrics that are shown."""
         self.is_average_of_what = False
         """A mean is asked for, over nobody knows what."""
+        self.open_splits: list[tuple[str, str]] = []
+        """(dimension, text) of `all servers`, which may be each of them or all as one."""
         self.has_groups = False
         """Several values are put side by side."""
 

@@ -96,13 +96,13 @@ PHRASES: Mapping[tuple[Kind, str], str] = {
         | that is not | who are not | which are not | disregarding | omitting
     """,
     (Kind.SUPERLATIVE, "high"): """
-        fastest | highest | most | largest | biggest | greatest | maximum | max | the most | the highest
-        | longest | peak | the peak | strongest | maximal | leading | leads | led | lead in | leads in
-        | leads the | led in | lead
+        most often | the most often | most frequently | fastest | highest | most | largest | biggest | greatest
+        | maximum | max | the most | the highest | longest | peak | the peak | strongest | maximal | leading
+        | leads | led | lead in | leads in | leads the | led in | lead
     """,
     (Kind.SUPERLATIVE, "low"): """
-        lowest | least | fewest | smallest | minimum | min | the least | the lowest | shortest | weakest
-        | minimal
+        least often | the least often | least frequently | lowest | least | fewest | smallest | minimum | min
+        | the least | the lowest | shortest | weakest | minimal
     """,
     (Kind.NOT, "after"): "not included | excluded | not counted | left out | aside",
     (Kind.SUPERLATIVE, "best"): "best | best performing | best-performing | most successful | winning | best for",
