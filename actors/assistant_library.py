@@ -7,6 +7,7 @@ from pathlib import Path
 import attrs
 import trio
 
+from actors.asking import AskError
 from runtime.ids import TenantId
 from runtime.telemetry import counter, emit
 from sqlassist.conversation import Turn
@@ -24,7 +25,7 @@ _LOST = counter("assistant_verified_lost_questions_total", "Uses and fallbacks t
 Values = Mapping[str, Mapping[str, tuple[str, ...]]]
 
 
-class LibraryError(Exception):
+class LibraryError(AskError):
     """The verified queries cannot be read. The text says which file, and why."""
 
 

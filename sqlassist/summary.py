@@ -67,6 +67,10 @@ def _extremes(result: ResultSet, layer: SemanticLayer, language: str, query: Met
     if not valued or not heads:
         return
     highest, lowest = max(valued, key=lambda one: one[0]), min(valued, key=lambda one: one[0])
+    if highest[0] == lowest[0]:
+        shown = _shown(highest[1][index], name, layer)
+        yield f"全部为 {shown}" if zh else f"all of them {shown}"
+        return
     for word, (_, row) in ((("最高" if zh else "highest"), highest), (("最低" if zh else "lowest"), lowest)):
         label = " / ".join(_shown(row[i], result.columns[i].name, layer, language) for i in heads)
         yield f"{word}{'：' if zh else ': '}{label} ({_shown(row[index], name, layer)})"

@@ -30,7 +30,7 @@ from sqlassist.messages import Asker, Event, Question, Stage
 from sqlassist.protocol import VERSION, Ask, Hello, encode_request
 from sqlassist.protocol_replies import EventMessage, Welcome, decode_reply
 
-SAMPLE = "actors.bench.assistant_sample:open_answering"
+SAMPLE = "actors.bench.assistant_pipeline:open_answering"
 TENANT = "tenant1"  # of the sample data
 WARM_QUESTIONS = 50
 SPARE_FILES = 200  # descriptors beside one for each session
