@@ -5,6 +5,7 @@ import contextlib
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -195,3 +196,25 @@ def _wait_answers(server: MariaDb, process: "subprocess.Popen[bytes]", log: Path
 def _takes_connections(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(str(path)) == 0
+
+
+@contextlib.contextmanager
+def killed(server: MariaDb) -> Iterator[None]:
+    """The server is dead for the time of the block; then another process takes over its data, port and socket."""
+    argv = Path(f"/proc/{server.pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+    os.kill(server.pid, signal.SIGKILL)
+    while _takes_connections(server.socket):
+        time.sleep(0.02)
+    yield
+    user = pwd.getpwnam(SERVER_USER).pw_uid if os.geteuid() == 0 else None
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=server.folder,
+        preexec_fn=die_with_parent,  # noqa: PLW1509  # a killed test run leaves no server behind
+        user=user,
+    )
+    atexit.register(process.kill)
+    _wait_answers(server, process, server.folder / "error.log")
