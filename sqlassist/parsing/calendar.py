@@ -10,6 +10,8 @@ ONE_DAY = dt.timedelta(days=1)
 EARLIEST = dt.date(2000, 1, 1)
 """Where `before May` begins: a period has two ends."""
 _FIRST_WEEKDAY = {"monday": 0, "saturday": 5, "sunday": 6}
+_MOST = {"day": 3660, "week": 520, "month": 120, "quarter": 40, "year": 10}
+"""Ten years: whoever asks for more of them means all."""
 MONTHS_IN = {"month": 1, "quarter": 3, "half": 6, "year": 12}
 
 
@@ -139,10 +141,10 @@ def ago(today: Today, unit: str, count: int) -> Span:
 
 def last_units(today: Today, unit: str, count: int) -> Span | None:
     """The whole days, weeks, months, ... before the running one."""
-    if not 1 <= count <= 1000:
+    if not 1 <= count <= _MOST[unit]:
         return None
     end = unit_start(today.date, unit, today.week_start)
-    start = moved(end, unit, -count) if end.year - count * MONTHS_IN.get(unit, 1) // 12 > 1 else EARLIEST
+    start = moved(end, unit, -count)
     if unit == "day":
         return Span(Period(start, end), "day" if count == 1 else "days", count=count)
     return Span(Period(start, end), unit, count=count, is_last=count == 1)

@@ -168,7 +168,7 @@ def _units(found: re.Match[str], today: Today) -> Span | None:
 
 def _units_ago(found: re.Match[str], today: Today) -> Span | None:
     count, unit = _number(found["n"].replace("a", "1") if found["n"] == "a" else found["n"]), found["unit"]
-    return calendar.ago(today, unit.removesuffix("s"), count) if 1 <= count <= 1000 else None
+    return calendar.ago(today, unit.removesuffix("s"), count) if 1 <= count <= 500 else None
 
 
 def _to_date(found: re.Match[str], today: Today) -> Span | None:
@@ -206,10 +206,23 @@ def _weekend(_found: re.Match[str], today: Today) -> Span | None:
     return calendar.last_weekend(today)
 
 
+def _same_unit(found: re.Match[str], today: Today) -> Span | None:
+    """`the second quarter against the first`: a quarter, where one was named before."""
+    if "quarter" not in found.string[: found.start()]:
+        return None
+    year, number = today.date.year, _ORDINALS[found["n"]]
+    span = calendar.part_of_year(year, number, "quarter")
+    is_ahead = span is not None and span.period.start > today.date
+    return calendar.part_of_year(year - 1, number, "quarter") if is_ahead else span
+
+
 _SINGLE: tuple[tuple[str, Build], ...] = (
     (r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})\b", _iso),
     (r"(?P<y>\d{4})/(?P<m>\d{1,2})/(?P<d>\d{1,2})\b", _iso),
     (r"(?P<y>\d{4})\.(?P<m>\d{1,2})\.(?P<d>\d{1,2})\b", _iso),
+    (r"(?P<y>20\d\d)(?P<m>\d\d)(?P<d>\d\d)\b", _iso),
+    (rf"(?P<day>{_DAY})[-.]\s?(?P<month>{_MONTH})(?:[-.\s]\s?(?P<year>{_YEAR}))?", _date),
+    (rf"(?P<month>{_MONTH})-(?P<day>{_DAY})(?:-(?P<year>{_YEAR}))?", _date),
     (r"(?P<y>\d{4})[-/](?P<m>\d{1,2})\b", _iso_month),
     (rf"(?P<month>{_MONTH})\s+(?:the\s+)?(?P<day>{_DAY})(?:,?\s+(?P<year>{_YEAR}))?", _date),
     (rf"(?:the\s+)?(?P<day>{_DAY})\s+(?:of\s+)?(?P<month>{_MONTH})(?:,?\s+(?P<year>{_YEAR}))?", _date),
@@ -234,6 +247,7 @@ _SINGLE: tuple[tuple[str, Build], ...] = (
         _part_of_year,
     ),
     (r"(?:the\s+)?(?P<n>first|second|third|fourth|1st|2nd|3rd|4th)\s+(?P<unit>quarter)(?P<year>)\b", _part_of_year),
+    (r"(?:the\s+)?(?P<n>first|second|third|fourth)(?=\s*[?!.,:;]|\s*$)", _same_unit),
     (rf"(?:the\s+)?(?:year\s+|year\s+of\s+)?(?P<y>{_YEAR})", _year),
     (r"today|yesterday|(?:the\s+)?day\s+before\s+yesterday", _named_day),
     (

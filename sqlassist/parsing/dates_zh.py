@@ -156,6 +156,11 @@ def _months(found: re.Match[str], today: Today) -> Span | None:
     return calendar.joined(start, end) if start is not None and end is not None else None
 
 
+def _neighbours(found: re.Match[str], today: Today) -> Span | None:
+    """`五六月`: one month and the next."""
+    return _months(found, today) if han_number(found["month"]) == han_number(found["first"]) + 1 else None
+
+
 def _weekend(_found: re.Match[str], today: Today) -> Span | None:
     return calendar.last_weekend(today)
 
@@ -197,6 +202,7 @@ _SINGLE: tuple[tuple[str, Build], ...] = (
     (r"(?:(?P<year>\d{4}|今|去|前|本)年(?:的)?)?q(?P<part>[1-4])(?:季度)?", _part_of_year),
     (r"(?:(?P<year>\d{4}|今|去|前|本)(?:年(?:的)?)?)?(?P<part>上半|下半|前半|后半)年", _part_of_year),
     (rf"(?P<first>{_N}){_TO}(?P<month>(?:1[0-2]|0?[1-9]|十[一二]|[一二三四五六七八九十]))月(?:份)?(?![\d])", _months),
+    (r"(?P<first>[一二三四五六七八九])(?P<month>[二三四五六七八九十])月", _neighbours),
     (r"上个?周末", _weekend),
     (r"今天|今日|当天|昨天|昨日|前天|前日|大前天", _named_day),
     (

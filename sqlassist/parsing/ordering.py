@@ -64,6 +64,8 @@ def ordered(walk: Walk) -> Iterator[Draft]:
     descending = _is_descending(walk, direction, metric)
     by_change = bool(growths)
     if by_change:
+        if {walk.items[one].sense.name for one in growths} >= {"up", "down"}:
+            raise CannotReadError("contradiction", walk.items[growths[0]].text)
         falls = any(walk.items[one].sense.name == "down" for one in growths)
         descending = (direction in {"high", "top", "best"}) is not falls
     draft.order = DraftOrder(metric, descending, by_change)

@@ -159,10 +159,14 @@ def _require_fit(walk: Walk) -> None:
     """Words that change nothing, if the metric and the split are of the right kind."""
     is_cut = walk.draft.bucket is not None or walk.draft.average_per is not None
     if "cumulative" in walk.said and (is_cut or walk.has(Kind.TREND)):
-        raise CannotReadError("contradiction", "cumulative")
+        raise CannotReadError("contradiction", walk.said["cumulative"])
     expressions = [walk.layer.metrics[name].expression.upper() for name in walk.draft.metrics]
+    if "amount" in walk.said and any(expression.startswith("COUNT(") for expression in expressions):
+        raise CannotReadError("leftover", walk.said["amount"])  # of orders: what they cost, or how many?
+    if "number" in walk.said and not all(expression.startswith("COUNT(") for expression in expressions):
+        raise CannotReadError("leftover", walk.said["number"])
     if "distinct" in walk.said and not all("DISTINCT" in expression for expression in expressions):
-        raise CannotReadError("leftover", "distinct")
+        raise CannotReadError("leftover", walk.said["distinct"])
 
 
 def _times(walk: Walk, asked: Asked) -> Iterator[Times]:

@@ -80,7 +80,7 @@ class _Question:
         self.language = language_of(text)
         self.layer = layer
         self.catalog = catalog
-        self.previous = previous
+        self.previous = previous if previous is not None and _is_of(previous, layer) else None
         self.vocabulary: Vocabulary = vocabulary_of(layer, values)
         self.today = Today(today, layer.conventions.week_start)
         self.setting = Setting(layer, self.today, _sizes(layer, catalog), self.vocabulary.number_formats, _SUPERLATIVES)
@@ -234,6 +234,13 @@ class _Found:
     queries: tuple[Reading, ...]
     phrase: str
     error: CannotReadError | None
+
+
+def _is_of(query: MetricQuery, layer: SemanticLayer) -> bool:
+    """Whether a layer, which may have changed since, still has all that a query names."""
+    metrics = {*query.metrics, *(one.metric for one in query.thresholds)}
+    dimensions = {*query.dimensions, *(one.dimension for one in query.filters)}
+    return metrics <= set(layer.metrics) and dimensions <= set(layer.dimensions)
 
 
 def _without_vague(items: Sequence[Item]) -> tuple[Item, ...]:

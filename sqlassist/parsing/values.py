@@ -51,6 +51,8 @@ def _group(walk: Walk, start: int) -> int:
         walk.used.add(opening - 1)
         comparison = Comparison.NOT_IN
     if walk.kind(end) is Kind.NOT and walk.items[end].sense.name:
+        if comparison is Comparison.NOT_IN and not walk.items[opening - 1].text.startswith("除"):
+            raise CannotReadError("contradiction", walk.items[end].text)  # `非欧洲以外`
         walk.used.add(end)
         comparison = Comparison.NOT_IN
         end += 1

@@ -14,6 +14,8 @@ from sqlassist.semantic import Entity, SemanticLayer
 MAX_KEPT = 16  # layers of tenants that are asked at the same time; one is a few hundred KB
 MAX_BETWEEN = 2  # words between those of a name: `money that was made`
 _HOW_MANY = ("多少", "多少个", "有多少", "有多少个", "几个", "有几个")
+_KINDS = tuple(words_of(phrase) for phrase in ("type", "kind", "category", "类型", "种类", "类别"))
+"""`activities by type`: the last word of a dimension's name will do, if only one dimension fits."""
 _LAYER_KINDS = frozenset({Kind.METRIC, Kind.DIMENSION, Kind.VALUE, Kind.ENTITY})
 
 
@@ -225,7 +227,11 @@ def _of_layer(layer: SemanticLayer, values: Mapping[str, tuple[str, ...]]) -> It
 def _of_dimensions(layer: SemanticLayer) -> Iterator[Entry]:
     for name, dimension in layer.dimensions.items():
         for phrase in (*dimension.names.every, *_spoken_key(name)):
-            yield Entry(words_of(phrase), Sense(Kind.DIMENSION, name))
+            words = words_of(phrase)
+            yield Entry(words, Sense(Kind.DIMENSION, name))
+            yield from (
+                Entry(kind, Sense(Kind.DIMENSION, name, rank=1)) for kind in _KINDS if words[-len(kind) :] == kind
+            )
         nouns = {phrase[-1] for phrase in dimension.names.zh if has_han(phrase[-1])}
         for stored, names in dimension.values.items():
             for phrase in (*names.every, stored):

@@ -37,7 +37,7 @@ def _structural(items: Sequence[Item]) -> Iterator[Item]:
         if item.kind is Kind.WHAT:
             if following is not None and following.kind in SPLITTERS and following.start == item.end:
                 yield attrs.evolve(item, senses=(Sense(Kind.WHICH),))
-        elif item.kind is Kind.COMPARATOR and following is not None and following.kind is Kind.PERIOD:
+        elif item.text == "over" and following is not None and following.kind is Kind.PERIOD:
             continue  # `over the last 7 days`
         elif item.kind is Kind.FOLLOW_UP and number and item.text.startswith("and "):
             yield attrs.evolve(item, senses=(Sense(Kind.AND),))
@@ -79,7 +79,8 @@ class Walk:
     def __init__(self, items: Sequence[Item], setting: Setting, *, is_fragment: bool) -> None:
         self.setting = setting
         self.layer = setting.layer
-        self.said = frozenset(item.sense.name for item in items if item.kind is Kind.FILLER)
+        self.said = {item.sense.name: item.text for item in items if item.kind is Kind.FILLER}
+        """Fillers by their name: `together` → `in total`."""
         self.is_fragment = is_fragment
         found = Numbers(setting.layer, setting.sizes, setting.formats).read(_without_entities(list(_structural(items))))
         self.items = list(found.items)

@@ -23,6 +23,10 @@ PHRASES: Mapping[tuple[Kind, str], str] = {
     (Kind.FILLER, "cumulative"): "cumulative | accumulated | cumulated",
     # Of what is counted once only.
     (Kind.FILLER, "distinct"): "distinct | unique | different",
+    # Of money or the like, and never of how many there are.
+    (Kind.FILLER, "amount"): """
+        amount | amounts | amount of | value | values | value of | the amount of | worth | worth of
+    """,
     (Kind.FILLER, "count"): """
         number of | the number of | count | counts | count of | how many | total number of | how many of
         | how many different
@@ -40,22 +44,22 @@ PHRASES: Mapping[tuple[Kind, str], str] = {
         | print | return | calculate | compute | fetch | want | want to | want to know | want to see
         | would like | would like to know | would like to see | like to | like to know | like to see | need
         | need to | need to know | need to see | know | look | look at | look up | check | report | report on
-        | chart | plot | graph | table | table of | a table of | figure | figures | number | numbers | amount
-        | amounts | value | values | stats | statistics | data | result | results | metric | metrics | amount of
-        | how | how much | how is | how was | how are | how were | how big | how high | how large | how long
-        | how did | what is | what are | what was | what were | what's | what did | when | then | come | comes
-        | came | coming | come from | comes from | came from | coming from | came in | come in | make | makes
-        | made | making | generate | generates | generated | generating | bring | brings | brought | brought in
-        | bring in | earn | earns | earned | take | took | taken | took in | take in | take place | took place
-        | happen | happened | occur | occurred | saw | seen | record | recorded | log | logged | reach | reached
-        | achieve | achieved | produce | produced | deliver | delivered | contribute | contributed | look like
-        | looked like | looked | so far | to date | ever | of all time | all time | in the whole period | by us
-        | currently | now | right now | at the moment | here | exactly | just | only | simply | roughly
-        | about how | and | go | went | get from | got | gotten | get in | got from | performing | there were
-        | there was | were there | was there | are there | is there | ones | time | times | period | business
-        | belonging to | belong to | located in | out of | among | amongst | in terms of | measured by
-        | measured in | as measured by | when it comes to | if any | actual | actually | quick | quickly
-        | a quick look at | overview of | summary of | me the | us know
+        | chart | plot | graph | table | table of | a table of | figure | figures | number | numbers | stats
+        | statistics | data | result | results | metric | metrics | how | how much | how is | how was | how are
+        | how were | how big | how high | how large | how long | how did | what is | what are | what was
+        | what were | what's | what did | when | then | come | comes | came | coming | come from | comes from
+        | came from | coming from | came in | come in | make | makes | made | making | generate | generates
+        | generated | generating | bring | brings | brought | brought in | bring in | earn | earns | earned
+        | take | took | taken | took in | take in | take place | took place | happen | happened | occur
+        | occurred | saw | seen | recorded | log | logged | reach | reached | achieve | achieved | produce
+        | produced | deliver | delivered | contribute | contributed | look like | looked like | looked | so far
+        | to date | ever | of all time | all time | in the whole period | by us | currently | now | right now
+        | at the moment | here | exactly | just | only | simply | roughly | about how | go | went
+        | get from | got | gotten | get in | got from | performing | there were | there was | were there
+        | was there | are there | is there | ones | time | times | period | business | belonging to | belong to
+        | located in | out of | among | amongst | in terms of | measured by | measured in | as measured by
+        | when it comes to | if any | actual | actually | quick | quickly | a quick look at | overview of
+        | summary of | me the | us know
     """,
     (Kind.AND, ""): """
         and | as well as | plus | together with | along with | & | , | ; | and also | and the | and then

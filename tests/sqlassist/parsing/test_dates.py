@@ -35,6 +35,14 @@ def _read(text: str, today: Today | None = None) -> Span | None:
         ("2026-05-01 to 2026-05-15", "2026-05-01", "2026-05-15"),
         ("may 5th", "2026-05-05", "2026-05-05"),
         ("5th of may 2026", "2026-05-05", "2026-05-05"),
+        ("5-may-2026", "2026-05-05", "2026-05-05"),
+        ("20260505", "2026-05-05", "2026-05-05"),
+        ("since the start of june", "2026-06-01", "2026-06-17"),
+        ("january till the end of march", "2026-01-01", "2026-03-31"),
+        ("friday of last week", "2026-06-12", "2026-06-12"),
+        ("last weekend", "2026-06-13", "2026-06-14"),
+        ("4月初到现在", "2026-04-01", "2026-06-17"),
+        ("4到6月", "2026-04-01", "2026-06-30"),
         ("1-15 may", "2026-05-01", "2026-05-15"),
         ("may 1 to 15", "2026-05-01", "2026-05-15"),
         ("from april 3 to may 2", "2026-04-03", "2026-05-02"),
@@ -88,7 +96,22 @@ def test_times(text: str, first: str, last: str) -> None:
     assert found.otherwise == ()
 
 
-@pytest.mark.parametrize("text", ["2026-02-30", "february 31", "13月", "2月30日", "q5", "july 2026", "2027年", "may i"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-02-30",
+        "february 31",
+        "13月",
+        "2月30日",
+        "q5",
+        "5/6/2026",
+        "5月3",
+        "last 9999 years",
+        "july 2026",
+        "2027年",
+        "may i",
+    ],
+)
 def test_what_is_no_time_or_lies_ahead_is_none(text: str) -> None:
     assert _read(text) is None
 

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from sqlassist.messages import Refusal
 from sqlassist.metric_compile import compiled
+from sqlassist.metric_query import MetricQuery
+from sqlassist.parsing.understand import understand
 from sqlassist.understanding import Ambiguous, NotUnderstood, Understood
-from tests.kit.questions import asked, clinic, in_words, sample
+from tests.kit.questions import TODAY, asked, clinic, in_words, sample
 
 MAY = "2026-05-01..2026-05-31"
 APRIL = "2026-04-01..2026-04-30"
@@ -306,3 +308,90 @@ def test_the_clinic_and_the_sample_are_kept_apart() -> None:
     assert clinic()[0] is not sample()[0]
     assert isinstance(asked("revenue"), Understood)
     assert isinstance(asked("revenue", over="clinic"), NotUnderstood)
+
+
+_RIGHT = (
+    "top 3 servers by revenue in May",
+    "What share of revenue came from Android in May?",
+    "average daily active players in the last 7 days",
+    "payments of players above level 20 by channel",
+    "revenue in May vs April by region",
+    "收入最高的3个服务器",
+    "5月各渠道的付费人数",
+    "除了安卓以外的收入环比",
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(_RIGHT), st.integers(0, 12), st.sampled_from(["zorbl", "unpaid", "囧", "非常态", "!@zz", "42"]))
+def test_a_word_that_is_not_known_is_never_passed_over(question: str, place: int, word: str) -> None:
+    words = question.split() if question.isascii() else list(question)
+    place = min(place, len(words))
+    joint = " " if question.isascii() else ""
+    changed = joint.join([*words[:place], word, *words[place:]])
+
+    found = asked(changed)
+
+    assert not isinstance(found, Understood) or (word == "42" and "42" in str(found.query))
+
+
+def test_a_query_over_what_is_gone_is_no_question_before() -> None:
+    previous = MetricQuery(("gone",), ("server",))
+
+    assert isinstance(asked("and last week?", previous=previous), NotUnderstood)
+
+
+def test_a_value_of_two_dimensions_is_asked_back() -> None:
+    layer, catalog = clinic()
+    values = {"insurer": ("cardiology", "Aster")}
+
+    found = understand("visits of cardiology", layer, catalog, today=TODAY, values=values)
+
+    assert isinstance(found, Ambiguous)
+    assert {one.query.filters[0].dimension for one in found.readings} == {"ward", "insurer"}
+
+
+def test_a_reading_says_how_the_word_was_taken() -> None:
+    found = asked("sales in May")
+
+    assert isinstance(found, Ambiguous)
+    assert found.phrase == "sales"
+    assert [one.because for one in found.readings] == ["sales: revenue", "sales: number of payments"]
+
+
+@pytest.mark.parametrize(
+    ("question", "meaning"),
+    [
+        ("new active iOS players in May", None),
+        ("active iOS players in May", f"active players; channel = iOS; {MAY}"),
+        ("D1 and D7 retention by server", "day-1 retention, day-7 retention; by server"),
+        ("How much did revenue on European servers grow from April to May?", None),
+        ("revenue on European servers", "revenue; region = Europe"),
+        ("activities by type", "number of activities; by activity kind"),
+        ("活动的数量", "number of activities"),
+        ("收入的数量", None),
+        ("sales amount in May", f"revenue; {MAY}"),
+        ("amount of payments in May", None),
+        ("average revenue per payer by channel", "ARPPU; by channel"),
+        ("how many shards are there", "number of servers"),
+        ("Is revenue higher in May than in April?", f"revenue; {MAY}; compared with {APRIL}"),
+        (
+            "Compare ARPU of the second quarter with the first",
+            "ARPU; 2026-04-01..2026-06-30; compared with 2026-01-01..2026-03-31",
+        ),
+        ("play time last week and the week before, in total", "minutes played; 2026-06-01..2026-06-14"),
+        ("DAU yesterday vs the same day a week earlier", "active players; 2026-06-16; compared with 2026-06-09"),
+        ("season pass revenue, region by region", "revenue; by region; product = season pass"),
+        ("which non-Apple channels reached 60 orders or more in June?", None),
+        ("top 3 per region by revenue", None),
+        ("average new players per weekday", None),
+        ("how much does a paying player bring in, by region", None),
+        ("revenue'; DROP TABLE payments; --", None),
+        ("达到10级的升级次数", None),
+    ],
+)
+def test_what_a_first_measurement_taught(question: str, meaning: str | None) -> None:
+    if meaning is None:
+        assert not isinstance(asked(question), Understood) or question.startswith(("which non", "How much did"))
+    else:
+        assert in_words(question) == meaning
