@@ -13,7 +13,7 @@ import trio
 from actors.assistant_caches import LayeredCaches
 from actors.assistant_config import AssistantConfig, SqlFile, StateConfig
 from actors.assistant_library import AssistantLibrary
-from actors.assistant_models import model_of
+from actors.assistant_models import open_models
 from actors.assistant_subjects import subjects_of, watermark_of
 from actors.assistant_values import SampledValues
 from actors.configuration import Problem, ScenarioError
@@ -22,7 +22,6 @@ from actors.kept_executor import KeptExecutor, open_kept_executor
 from actors.sql_configuration import load_sql_config
 from actors.warehouse.databases import CONFIG_FILE
 from inference.messages import CompleteStreaming
-from inference.pool import open_pool
 from runtime.ids import TenantId
 from sqlassist.audit import AuditEntry, AuditTrail, open_audit
 from sqlassist.business_days import DayRule
@@ -98,7 +97,7 @@ async def open_assistant(
         config_file: Where it was read from: the executor reads it again, and the credentials that it names.
         state: A folder for verified queries and the executor's log.
         trail: Every question is put on record there.
-        models: The smallest first; see `model_of`.
+        models: The smallest first; see `open_models`.
         settings: How questions are answered.
         caches: By default exact and result, and no semantic one.
         today: The business day of a zone.
@@ -117,6 +116,8 @@ async def open_assistant(
     async with open_kept_executor(config_file, state / "executor.log") as executor:
         run = partial(_run, executor)
         library = AssistantLibrary.opened(state)
+        layers = caches if caches is not None else LayeredCaches()
+        layers.library_version = library.version
         try:
             sampled = SampledValues(subjects, run)
             ports = Ports(
@@ -189,10 +190,7 @@ async def open_answering(config: AssistantConfig) -> AsyncIterator[Assistant]:
     async with AsyncExitStack() as stack:
         trail = open_audit(state / "audit")
         stack.callback(trail.close)
-        models = []
-        for engine in config.engines:  # a pool each, so that a question can be asked of a small one first
-            pool = await stack.enter_async_context(open_pool([engine], tenants=config.tenant_limits()))
-            models.append(model_of(pool))
+        models = await stack.enter_async_context(open_models(config))
         opened = open_assistant(
             databases,
             sql_file,

@@ -62,6 +62,23 @@ class StateConfig:
 
 
 @attrs.frozen
+class Prices:
+    """`[prices]`: what tokens cost, per million of them."""
+
+    input: float = attrs.field(default=0.0, metadata={"min": 0})
+    cached: float = attrs.field(default=0.0, metadata={"min": 0})
+    """Of input that an engine knew already."""
+    output: float = attrs.field(default=0.0, metadata={"min": 0})
+    currency: str = "USD"
+
+    def cost(self, tokens: Mapping[str, int]) -> float:
+        """Of one question."""
+        cached = tokens.get("cached", 0)
+        fresh = tokens.get("input", 0) - cached
+        return (fresh * self.input + cached * self.cached + tokens.get("output", 0) * self.output) / 1e6
+
+
+@attrs.frozen
 class AssistantConfig:
     """The whole file. After `load_assistant_config` every path in it is absolute."""
 
@@ -78,6 +95,7 @@ class AssistantConfig:
     limits: AssistantLimits = attrs.field(factory=AssistantLimits)
     pipeline: PipelineSettings = attrs.field(factory=PipelineSettings)
     caches: CacheConfig = attrs.field(factory=CacheConfig)
+    prices: Prices = attrs.field(factory=Prices)
 
     def tenant_limits(self) -> dict[TenantId, TenantConfig]:
         """By tenant, for metering."""

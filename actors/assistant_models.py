@@ -1,7 +1,12 @@
 """Engine pools as the assistant's models: errors of the engine door become the assistant's here, and nowhere else."""
 
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from actors.assistant_config import AssistantConfig
 from inference.errors import EngineError, EngineTooSlow, Overloaded, TenantLimited
 from inference.messages import CompleteStreaming, Completion, OnDelta, Prompt
+from inference.pool import open_pool
 from runtime.telemetry import emit
 from sqlassist.ports import ModelFailed
 
@@ -23,3 +28,14 @@ def model_of(pool: CompleteStreaming) -> CompleteStreaming:
             raise ModelFailed("engine_failed", "the model cannot be reached at present", 5.0) from error
 
     return complete
+
+
+@asynccontextmanager
+async def open_models(config: AssistantConfig) -> AsyncIterator[tuple[CompleteStreaming, ...]]:
+    """The models of a configuration, in its order, for the time of the block."""
+    async with AsyncExitStack() as stack:
+        models = []
+        for engine in config.engines:  # a pool each, so that a question can be asked of a small one first
+            pool = await stack.enter_async_context(open_pool([engine], tenants=config.tenant_limits()))
+            models.append(model_of(pool))
+        yield tuple(models)
