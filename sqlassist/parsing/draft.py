@@ -33,7 +33,8 @@ class Draft:
     filters: tuple[MetricFilter, ...] = ()
     period: Period | None = None
     compared: Period | None = None
-    compares_preceding: bool = False
+    grows_from: str = ""
+    """In a follow-up without a period of its own: `previous` or `year`, what the period before is compared with."""
     thresholds: tuple[Threshold, ...] = ()
     order: DraftOrder | None = None
     limit: int | None = None

@@ -1,7 +1,7 @@
 """A question that only makes sense after another one: `and last week?`, `那安卓呢？`."""
 
 from sqlassist.metric_query import Comparison, MetricFilter, MetricQuery, Order
-from sqlassist.parsing.calendar import preceding, span_of
+from sqlassist.parsing.calendar import preceding, span_of, year_before
 from sqlassist.parsing.draft import Draft
 
 _SIZES = frozenset({Comparison.ABOVE, Comparison.AT_LEAST, Comparison.BELOW, Comparison.AT_MOST})
@@ -31,6 +31,9 @@ def merged(draft: Draft, previous: MetricQuery, *, is_added: bool) -> MetricQuer
     period, compared = draft.period or previous.period, draft.compared
     if draft.period is not None and draft.compared is None and previous.compared is not None:
         earlier = preceding(span_of(draft.period))
+        compared = earlier[0] if earlier else None
+    if draft.grows_from and period is not None:
+        earlier = (year_before(period),) if draft.grows_from == "year" else preceding(span_of(period))
         compared = earlier[0] if earlier else None
     order = previous.order if previous.order is not None and previous.order.metric in metrics else None
     limit = previous.limit if order is not None or previous.order is None else None

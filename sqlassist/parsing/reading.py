@@ -139,9 +139,7 @@ def _with_times(walk: Walk, drafts: Sequence[Draft]) -> Iterator[Draft]:
     _require_nothing_left(walk)
     for times in _times(walk, asked):
         for draft in drafts:
-            found = attrs.evolve(
-                draft, period=times.period, compared=times.compared, compares_preceding=times.is_preceding
-            )
+            found = attrs.evolve(draft, period=times.period, compared=times.compared, grows_from=times.grows_from)
             if not found.because:
                 found.because = next((walk.items[at].text for at in (*trends, *growths, *overs, *periods)), "")
             if times.bucket is not None and found.bucket is None and found.average_per is None:
@@ -172,6 +170,9 @@ def _require_fit(walk: Walk) -> None:
 def _times(walk: Walk, asked: Asked) -> Iterator[Times]:
     if walk.is_fragment and asked.compares and len(asked.spans) == 1:
         yield Times(None, asked.spans[0].period)
+        return
+    if walk.is_fragment and not asked.spans and asked.over in {"", "previous", "year"} and (asked.over or asked.growth):
+        yield Times(grows_from=asked.over or "previous")
         return
     yield from times_of(asked, walk.setting.today)
 

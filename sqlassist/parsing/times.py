@@ -20,8 +20,8 @@ class Times:
     compared: Period | None = None
     bucket: Bucket | None = None
     """Where the reading cuts time by itself."""
-    is_preceding: bool = False
-    """The compared one is simply what came before."""
+    grows_from: str = ""
+    """`previous` or `year` in a follow-up, which has its period from the question before."""
 
 
 @attrs.frozen
@@ -95,8 +95,7 @@ def _ordered(first: Span, second: Span) -> Times:
     later, earlier = (first, second) if first.period.start > second.period.start else (second, first)
     if earlier.period.end > later.period.start:
         raise CannotReadError("contradiction")
-    is_preceding = earlier.period in calendar.preceding(later)
-    return Times(later.period, earlier.period, is_preceding=is_preceding)
+    return Times(later.period, earlier.period)
 
 
 def _listed(first: Span, second: Span, *, together: bool) -> tuple[Times, ...]:
@@ -135,7 +134,7 @@ def _of_one(span: Span, asked: Asked, today: Today) -> tuple[Times, ...]:
         raise CannotReadError("contradiction")
     if asked.compares and span.is_last and not asked.over:
         current = calendar.running(today, span.unit)
-        return (Times(current.period, span.period, is_preceding=True),)
+        return (Times(current.period, span.period),)
     if asked.compares and not asked.over and not asked.growth:
         raise CannotReadError("contradiction")
     if span.parts and span.parts[0].unit == span.parts[1].unit and not asked.over:
@@ -143,7 +142,7 @@ def _of_one(span: Span, asked: Asked, today: Today) -> tuple[Times, ...]:
     earlier = calendar.preceding(span)
     if not earlier:
         raise CannotReadError("contradiction")
-    found = tuple(Times(span.period, period, is_preceding=True) for period in earlier)
+    found = tuple(Times(span.period, period) for period in earlier)
     if asked.growth == "any" and not asked.over and not asked.has_bucket and span.period.days > 1:
         found += (Times(span.period, bucket=trend_buckets(span.period)[0]),)
     return found
@@ -155,7 +154,7 @@ def _without_period(asked: Asked, today: Today) -> tuple[Times, ...]:
     spans = (calendar.ago(today, unit, 1), calendar.running(today, unit))
     if asked.over == "year":
         return tuple(Times(span.period, calendar.year_before(span.period)) for span in spans)
-    return tuple(Times(span.period, calendar.preceding(span)[0], is_preceding=True) for span in spans)
+    return tuple(Times(span.period, calendar.preceding(span)[0]) for span in spans)
 
 
 def trend_buckets(period: Period | None) -> tuple[Bucket, ...]:

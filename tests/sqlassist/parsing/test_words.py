@@ -32,7 +32,7 @@ def test_each_phrase_means_one_thing() -> None:
 
 @pytest.mark.parametrize("layer", [sample()[0], clinic()[0]], ids=["sample", "clinic"])
 def test_no_general_word_belongs_to_a_layer(layer: SemanticLayer) -> None:
-    named = [one.names for one in (*layer.metrics.values(), *layer.dimensions.values())]
+    named = [*(one.names for one in layer.metrics.values()), *(one.names for one in layer.dimensions.values())]
     named += [names for one in layer.dimensions.values() for names in one.values.values()]
     own = {words_of(phrase) for names in named for phrase in names.every}
 
