@@ -112,6 +112,7 @@ async def run_scenario(
     view: Callable[[Fleet], Awaitable[None]],
     vendor: Vendor | None = None,
     warehouse_folder: Path | None = None,
+    run_id: str | None = None,
 ) -> RunResult:
     """Play a scenario to its end, or until a signal asks for a drain.
 
@@ -123,6 +124,7 @@ async def run_scenario(
         view: Shows the fleet while it plays; cancelled at the end.
         vendor: Of the cloud phones, where there is one.
         warehouse_folder: Where rows of the fleet's own metrics go, if the scenario keeps any; None: nowhere.
+        run_id: Its name, which no folder in `out` has yet; None: a new one.
 
     Raises:
         ScenarioError: a secret that it names is not in the environment.
@@ -130,7 +132,7 @@ async def run_scenario(
         OSError: the run folder cannot be made.
     """
     taken = take_secrets(scenario)
-    run_id = new_run_id()
+    run_id = run_id or new_run_id()
     folder = make_folder(out, run_id, scenario, assets, source)
     recorder = Recorder(folder, scenario.record)
     keeper: _Keeper | None = None

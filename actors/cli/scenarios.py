@@ -26,10 +26,12 @@ from actors.vendor import Vendor
 from actors.vendor_config import parse_farm
 from inference.config import LaunchKind, launch_of
 from runtime.collector import collect_rarely
+from runtime.ids import is_legal_id
 from runtime.telemetry import configure
 
 EXIT_WRONG = 2
 EXIT_INFRASTRUCTURE = 3
+MAX_RUN_ID = 40  # episodes' ids begin with it, and have 96 characters
 
 
 def parse_overrides(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -41,6 +43,12 @@ def parse_overrides(_context: click.Context, _parameter: click.Parameter, given:
             raise click.BadParameter(f"{text!r} is not like limits.seconds=30")
         overrides[path] = value
     return overrides
+
+
+def _legal_run_id(_context: click.Context, _parameter: click.Parameter, given: str | None) -> str | None:
+    if given is not None and not (is_legal_id(given) and len(given) <= MAX_RUN_ID):
+        raise click.BadParameter(f"{given!r} must be letters, digits, dot, dash, underscore; up to {MAX_RUN_ID}")
+    return given
 
 
 SCENARIO = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
@@ -121,6 +129,7 @@ def print_warnings(scenario: Scenario, file: Path) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keep a picture of the live view in this SVG file.",
 )
+@click.option("--run-id", callback=_legal_run_id, hidden=True, help="Name of the run; corral farm gives each its own.")
 @click.option(
     "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning", "error"])
 )
@@ -132,6 +141,7 @@ def run(
     farm_file: Path | None,
     headless: bool,
     view_svg: Path | None,
+    run_id: str | None,
     log_level: str,
 ) -> None:
     """Play the scenario FILE and write a report.
@@ -162,6 +172,7 @@ def run(
                 view=view,
                 vendor=vendor,
                 warehouse_folder=out / "warehouse",
+                run_id=run_id,
             )
         )
     except ScenarioError as error:
