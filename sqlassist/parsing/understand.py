@@ -87,6 +87,8 @@ class _Question:
 
     def answer(self) -> Understanding:
         items = self._items(self.text)
+        if sum(item.kind is not Kind.FILLER for item in items) > MAX_ITEMS:
+            return NotUnderstood((), "leftover")
         left = [item for item in items if item.kind is Kind.LEFTOVER]
         if left:
             better = corrected(self.text, [item.text for item in left], self.vocabulary.known_words)
@@ -132,8 +134,6 @@ class _Question:
 
     def _read(self, found_items: Sequence[Item]) -> Understanding:
         items = _without_vague(found_items)
-        if sum(item.kind is not Kind.FILLER for item in items) > MAX_ITEMS:
-            return NotUnderstood((), "leftover")
         has_metric = any(sense.kind is Kind.METRIC for item in items for sense in item.senses)
         follows = self.previous is not None and (not has_metric or _is_follow_up(items))
         found = self._readings(items, is_fragment=follows)

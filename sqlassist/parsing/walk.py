@@ -30,8 +30,12 @@ class Setting:
 
 def _structural(items: Sequence[Item]) -> Iterator[Item]:
     """Items that say something: fillers go, `what` becomes `which` before a dimension."""
-    for number, item in enumerate(items):
-        following = next((one for one in items[number + 1 :] if one.kind is not Kind.FILLER), None)
+    behind: list[Item | None] = []
+    latest: Item | None = None
+    for item in reversed(items):
+        behind.append(latest)
+        latest = latest if item.kind is Kind.FILLER else item
+    for number, (item, following) in enumerate(zip(items, reversed(behind), strict=True)):
         if item.kind is Kind.LEFTOVER:
             raise CannotReadError("leftover", item.text)
         if item.kind is Kind.WHAT:
