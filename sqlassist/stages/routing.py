@@ -171,9 +171,7 @@ def _by_layer(work: Work, understood: list[tuple[Subject, Understanding]]) -> En
     ambiguous = [(subject, one) for subject, one in understood if isinstance(one, Ambiguous)]
     if ambiguous:
         work.route, work.why = Route.METRIC, f"{ambiguous[0][1].phrase!r} is ambiguous"
-        candidates = [
-            Candidate(subject, reading.query, reading.because) for subject, one in ambiguous for reading in one.readings
-        ]
+        candidates = [Candidate(subject, reading.query) for subject, one in ambiguous for reading in one.readings]
         text = say("which_meaning", work.language, phrase=ambiguous[0][1].phrase)
         ended = clarified(work, text, candidates)
         if ended is not None:
