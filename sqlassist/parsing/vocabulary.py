@@ -210,7 +210,8 @@ def _of_layer(layer: SemanticLayer, values: Mapping[str, tuple[str, ...]]) -> It
     for dimension_name, stored_values in values.items():
         if dimension_name in layer.dimensions:
             for stored in stored_values:
-                yield Entry(words_of(stored), Sense(Kind.VALUE, dimension_name, stored))
+                if not _is_number(stored):  # `top 3` is no value; numbers are values beside their dimension alone
+                    yield Entry(words_of(stored), Sense(Kind.VALUE, dimension_name, stored))
     for name, entity in layer.entities.items():
         for phrase in sorted(_counted_things(layer, entity)):
             yield Entry(words_of(phrase), Sense(Kind.ENTITY, name, rank=2))
@@ -222,6 +223,10 @@ def _of_layer(layer: SemanticLayer, values: Mapping[str, tuple[str, ...]]) -> It
             for name in meant:
                 kind = Kind.METRIC if name in layer.metrics else Kind.DIMENSION
                 yield Entry(words_of(phrase), Sense(kind, name))
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).replace("-", "", 1).isdecimal()
 
 
 def _of_dimensions(layer: SemanticLayer) -> Iterator[Entry]:

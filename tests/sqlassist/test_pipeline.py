@@ -44,6 +44,15 @@ async def test_a_metric_question_is_answered_without_a_model() -> None:
         assert (entry.verdict, entry.tenant, entry.rows, entry.retries) == ("pass", "tenant1", 1, 0)
 
 
+async def test_numbers_that_were_sampled_are_no_words() -> None:
+    """`retention.day_number` is enumerable and holds 1, 3, 7, 14 and 30."""
+    async with open_world() as world:
+        events = await world.ask("top 3 products by revenue in Q1 2026")
+
+        assert events[-1].stage is Stage.ANSWER
+        assert len(rows_of(events)) == 3
+
+
 async def test_the_same_in_chinese() -> None:
     async with open_world() as world:
         english = await world.ask("revenue by server in May 2026")
