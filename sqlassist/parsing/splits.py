@@ -84,6 +84,8 @@ def _which(walk: Walk, at: int) -> None:
         is_plural = walk.items[at + 1].is_plural or walk.items[at].text.endswith(("些", "ones"))
         walk.subjects.append((at + 1, is_plural))
         _take_list(walk, at + 1)
+    elif walk.kind(at + 1) is Kind.SUPERLATIVE:
+        walk.used.add(at)  # `which are the top 3 servers`
     elif walk.kind(at - 1) in SPLITTERS or (at - 1 in walk.used and walk.items[at - 1].kind in SPLITTERS):
         walk.used.add(at)
 

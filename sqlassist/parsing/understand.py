@@ -145,10 +145,31 @@ class _Question:
         if found.queries:
             return Ambiguous(found.phrase, found.queries[:MAX_OFFERED])
         error = found.error or CannotReadError("no_metric")
+        if not has_metric and self.previous is None:
+            missing = self._with_metrics(items)
+            if len(missing) > 1:
+                return Ambiguous("", missing)
         code = error.code
         if code == "contradiction" and not has_metric:
             code = "no_metric"
         return NotUnderstood(error.leftover, code, self._offers(items, error))
+
+    def _with_metrics(self, items: Sequence[Item]) -> tuple[Reading, ...]:
+        """`best channel in May`: by the first metric of each table, where only the metric is missing."""
+        kinds = {item.kind for item in items}
+        if not kinds & {Kind.DIMENSION, Kind.VALUE} or not kinds & {Kind.SUPERLATIVE, Kind.RANKING, Kind.COMPARE}:
+            return ()
+        firsts: dict[str, str] = {}
+        for name, metric in self.layer.metrics.items():
+            if metric.table:
+                firsts.setdefault(metric.table, name)
+        readings: list[Reading] = []
+        for name in firsts.values():
+            label = self.layer.metrics[name].names.label(self.language, name)
+            metric_item = Item(label, items[-1].end, items[-1].end, (Sense(Kind.METRIC, name),))
+            found = self._readings((*items, metric_item), is_fragment=False)
+            readings += [Reading(one.query, label) for one in found.queries[:1]]
+        return tuple(readings[:MAX_OFFERED])
 
     # --- all ways to take the words --------------------------------------------------------------------------------
     def _readings(self, items: Sequence[Item], *, is_fragment: bool) -> "_Found":

@@ -65,6 +65,7 @@ def test_filters(question: str, meaning: str) -> None:
     [
         ("top 3 servers by revenue in May", f"revenue; by server; {MAY}; top 3"),
         ("收入最高的3个服务器", "revenue; by server; top 3"),
+        ("Which are the top three servers by revenue?", "revenue; by server; top 3"),
         ("付费次数排名前五的服务器", "number of payments; by server; top 5"),
         ("倒数3个服务器 收入", "revenue; by server; bottom 3"),
         ("Which region had the lowest day 7 retention in May?", f"day-7 retention; by region; {MAY}; bottom 1"),
@@ -395,3 +396,12 @@ def test_what_a_first_measurement_taught(question: str, meaning: str | None) -> 
         assert not isinstance(asked(question), Understood) or question.startswith(("which non", "How much did"))
     else:
         assert in_words(question) == meaning
+
+
+@pytest.mark.parametrize("question", ["best channel in May?", "对比一下苹果和安卓", "Which are our top three servers?"])
+def test_where_only_the_metric_is_missing_it_is_asked_for(question: str) -> None:
+    found = asked(question)
+
+    assert isinstance(found, Ambiguous)
+    assert [one.query.metrics for one in found.readings[:2]] == [("revenue",), ("active_players",)]
+    assert isinstance(asked("top 3"), NotUnderstood)
