@@ -308,6 +308,25 @@ def problems_of(query: VerifiedQuery, layer: SemanticLayer) -> tuple[str, ...]:
     return tuple(found)
 
 
+def moving_times(text: str, layer: SemanticLayer, today: dt.date) -> tuple[str, ...]:
+    """The times in a question that mean other days later on, as `yesterday`, or `May` without a year.
+
+    SQL that says days as literals answers such a question for a while only: it needs a slot.
+    """
+    plain = normalised(_SLOT.sub(" ", folded(text)))
+    vocabulary = vocabulary_of(layer, {})
+    found = [
+        [
+            (item.text, sense.span.period)
+            for item in items_of(plain, tokens_of(plain), vocabulary, Today(day, layer.conventions.week_start))
+            for sense in item.senses
+            if sense.span is not None
+        ]
+        for day in (today, today + dt.timedelta(days=400))
+    ]
+    return tuple(dict.fromkeys(words for words, _ in set(found[0]) ^ set(found[1])))
+
+
 def _listed(names: frozenset[str] | set[str]) -> str:
     return ", ".join(f":{name}" for name in sorted(names)) or "no placeholders"
 

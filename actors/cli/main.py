@@ -43,6 +43,7 @@ _COMMANDS: dict[str, str] = {
     "sql": "actors.cli.sql:sql",
     "status": "actors.cli.control:status",
     "token": "actors.cli.token:token",
+    "verified": "actors.cli.verified:verified",
     "warehouse": "actors.cli.warehouse:warehouse",
 }
 

@@ -19,6 +19,7 @@ from sqlassist.verified import (
     filled,
     guard_refusal,
     match,
+    moving_times,
     placeholders_of,
     problems_of,
     rechecked,
@@ -193,3 +194,19 @@ def test_a_long_hostile_question_ends_soon() -> None:
     query = template(question="{a}{b}{server}{period}", wordings=(), parameters={"a": "server", "b": "server"})
 
     assert found("a" * 2000, query) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "moving"),
+    [
+        ("revenue yesterday", ("yesterday",)),
+        ("上周的收入", ("上周",)),
+        ("revenue in May", ("may",)),
+        ("revenue in May 2026", ()),
+        ("revenue on 2026-05-01", ()),
+        ("money of {server} in {period}", ()),
+        ("revenue by month", ()),
+    ],
+)
+def test_times_that_will_mean_other_days(text: str, moving: tuple[str, ...]) -> None:
+    assert moving_times(text, subject().layer, TODAY) == moving
