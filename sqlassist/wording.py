@@ -19,6 +19,10 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
         "I did not understand “{words}”. Did you mean one of these?",
         "没有理解“{words}”。您是想问以下之一吗？",
     ),
+    "does_not_go": (
+        "“{words}” does not go with what is asked. Did you mean one of these?",
+        "“{words}”与所问内容不匹配。您是想问以下之一吗？",
+    ),
     "cannot_split": (
         "{hint}. These can be answered:",
         "{hint}。可以回答以下问题：",

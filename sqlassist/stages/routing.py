@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlassist.decision import Decision
 from sqlassist.language import folded
 from sqlassist.messages import Refusal, Stage, Verb
-from sqlassist.metric_query import MetricQuery, described
+from sqlassist.metric_query import BUCKET_NAMES, Bucket, MetricQuery, described
 from sqlassist.parsing.understand import understand
 from sqlassist.ports import Subject
 from sqlassist.route import (
@@ -196,16 +196,26 @@ def _to_model(work: Work, told: Sequence[tuple[Subject, NotUnderstood]]) -> Ende
         work.route, work.why = Route.RAW_SQL, "no metric question: a model writes it"
         return None
     best = min(told, key=lambda one: (not one[1].nearest, len(one[1].leftover)), default=None)
-    words = " ".join(best[1].leftover) if best is not None else work.text
+    words = ", ".join(_spoken(word, best[0].layer, work.language) for word in best[1].leftover) if best else ""
     work.why = best[1].code if best is not None else "no model"
     if best is not None and best[1].nearest:
         candidates = [Candidate(best[0], query) for query in best[1].nearest]
-        ended = clarified(work, say("nearest", work.language, words=words), candidates)
+        key = "does_not_go" if best[1].code == "not_splittable" else "nearest"
+        ended = clarified(work, say(key, work.language, words=words), candidates)
         if ended is not None:
             work.route = Route.METRIC
             return ended
     text = say("needs_model", work.language, words=words or work.text[:80])
     return Ended(work.refused(Refusal("needs_model", words[:80], ""), text, needs_model=True))
+
+
+def _spoken(word: str, layer: SemanticLayer, language: str) -> str:
+    """A word of the question, or the name that people know where it is one of the layer's."""
+    if word in layer.metrics:
+        return layer.metrics[word].names.label(language, word)
+    if word in layer.dimensions:
+        return layer.dimensions[word].names.label(language, word)
+    return BUCKET_NAMES[Bucket(word)].label(language, word) if word in set(Bucket) else word
 
 
 def _decided(work: Work, decision: Decision) -> None:
