@@ -19,7 +19,7 @@ from sqlassist.route import (
     wants_fix,
 )
 from sqlassist.semantic import SemanticLayer
-from sqlassist.stages.clarifying import Candidate, after_refusal, clarified
+from sqlassist.stages.clarifying import Candidate, after_refusal, clarified, splits_for
 from sqlassist.stages.generating import standalone_for
 from sqlassist.stages.work import Ended, Work
 from sqlassist.understanding import Ambiguous, NotUnderstood, Understanding, Understood
@@ -200,6 +200,8 @@ def _to_model(work: Work, told: Sequence[tuple[Subject, NotUnderstood]]) -> Ende
     work.why = best[1].code if best is not None else "no model"
     if best is not None and best[1].nearest:
         candidates = [Candidate(best[0], query) for query in best[1].nearest]
+        if len(candidates) == 1:
+            candidates += splits_for(best[0], best[1].nearest[0])
         key = "does_not_go" if best[1].code == "not_splittable" else "nearest"
         ended = clarified(work, say(key, work.language, words=words), candidates)
         if ended is not None:
