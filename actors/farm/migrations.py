@@ -1,0 +1,67 @@
+"""The farm's database, version by version. A version once released is never changed: a new one is added. Pure."""
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE runs (
+        number       INTEGER PRIMARY KEY AUTOINCREMENT,
+        run          TEXT NOT NULL UNIQUE,
+        tenant       TEXT NOT NULL,
+        work         TEXT NOT NULL,
+        origin       TEXT,
+        state        TEXT NOT NULL,
+        held         TEXT,
+        reason       TEXT NOT NULL DEFAULT '',
+        flaky        INTEGER NOT NULL DEFAULT 0,
+        pinned       INTEGER NOT NULL DEFAULT 0,
+        submitted_at REAL NOT NULL,
+        ready_at     REAL NOT NULL,
+        ended_at     REAL
+    ) STRICT;
+    CREATE INDEX runs_by_state ON runs (state, ready_at);
+    CREATE INDEX runs_by_tenant ON runs (tenant, number);
+
+    CREATE TABLE attempts (
+        attempt    TEXT PRIMARY KEY,
+        run        TEXT NOT NULL REFERENCES runs (run),
+        tenant     TEXT NOT NULL,
+        number     INTEGER NOT NULL,
+        phones     TEXT NOT NULL,
+        outcome    TEXT NOT NULL,
+        reason     TEXT NOT NULL DEFAULT '',
+        exit_code  INTEGER,
+        started_at REAL NOT NULL,
+        ended_at   REAL,
+        result     TEXT,
+        size_bytes INTEGER,
+        removed    TEXT,
+        UNIQUE (run, number)
+    ) STRICT;
+    CREATE UNIQUE INDEX attempts_under_way ON attempts (run) WHERE outcome = 'running';
+    CREATE INDEX attempts_by_end ON attempts (ended_at);
+
+    CREATE TABLE reservations (
+        phone   TEXT PRIMARY KEY,
+        attempt TEXT NOT NULL REFERENCES attempts (attempt)
+    ) STRICT;
+
+    CREATE TABLE pauses (
+        phone TEXT PRIMARY KEY,
+        user  TEXT NOT NULL,
+        at    REAL NOT NULL
+    ) STRICT;
+
+    CREATE TABLE audit (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        at     REAL NOT NULL,
+        user   TEXT NOT NULL,
+        tenant TEXT NOT NULL,
+        token  TEXT NOT NULL,
+        action TEXT NOT NULL,
+        target TEXT NOT NULL,
+        detail TEXT NOT NULL
+    ) STRICT;
+    CREATE TRIGGER audit_is_kept BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
+    CREATE TRIGGER audit_is_true BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
+    """,
+)
+"""Script number n brings a database of version n to version n + 1. In `pauses`, the phone `*` is the whole farm."""
