@@ -75,7 +75,8 @@ def _extremes(result: ResultSet, layer: SemanticLayer, language: str, query: Met
         label = " / ".join(_shown(row[i], result.columns[i].name, layer, language) for i in heads)
         yield f"{word}{'：' if zh else ': '}{label} ({_shown(row[index], name, layer)})"
     metric = layer.metrics.get(name)
-    if metric is not None and metric.additive and not result.is_truncated and (query is None or query.limit is None):
+    is_whole = not result.is_truncated and (query is None or (query.limit is None and query.average_per is None))
+    if metric is not None and metric.additive and is_whole:
         total = sum(number for number, _ in valued)
         yield f"{'合计' if zh else 'total'} {_shown(str(total), name, layer)}"
 

@@ -14,6 +14,7 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
         "我可以回答关于{topics}的问题，可按{splits}拆分。例如：{example}。也可以给我 SQL，让我运行、修复或解释。",
     ),
     "which_meaning": ("“{phrase}” can mean several things. Which one?", "“{phrase}”有多种含义，请选择："),
+    "which_one": ("This can mean several things. Which one?", "这个问题有多种含义，请选择："),
     "which_period": ("This needs a period. Which one?", "这个问题需要时间范围，请选择："),
     "nearest": (
         "I did not understand “{words}”. Did you mean one of these?",

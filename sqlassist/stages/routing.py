@@ -172,7 +172,8 @@ def _by_layer(work: Work, understood: list[tuple[Subject, Understanding]]) -> En
     if ambiguous:
         work.route, work.why = Route.METRIC, f"{ambiguous[0][1].phrase!r} is ambiguous"
         candidates = [Candidate(subject, reading.query) for subject, one in ambiguous for reading in one.readings]
-        text = say("which_meaning", work.language, phrase=ambiguous[0][1].phrase)
+        phrase = ambiguous[0][1].phrase
+        text = say("which_meaning" if phrase else "which_one", work.language, phrase=phrase)
         ended = clarified(work, text, candidates)
         if ended is not None:
             return ended

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from sqlassist.chart import chart_for
-from sqlassist.metric_query import MetricQuery
+from sqlassist.metric_query import Bucket, MetricQuery
 from sqlassist.result import ResultColumn, ResultSet, ValueType
 from sqlassist.semantic import Dimension, Metric, Names, SemanticLayer
 from sqlassist.summary import numbers_not_in, summary_for
@@ -67,6 +67,8 @@ def test_a_top_list_has_no_total() -> None:
     query = MetricQuery(("revenue",), ("server",), limit=2)
 
     assert "total" not in summary_for(result(REVENUE, ("S1", "30"), ("S2", "12")), LAYER, "en", query)
+    averages = MetricQuery(("revenue",), ("server",), average_per=Bucket.DAY)
+    assert "total" not in summary_for(result(REVENUE, ("S1", "30"), ("S2", "12")), LAYER, "en", averages)
 
 
 def test_numbers_that_a_model_made_up_are_found() -> None:
