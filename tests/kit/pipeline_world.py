@@ -84,15 +84,22 @@ class EmptyLibrary:
     def __init__(self) -> None:
         self.fallbacks: list[str] = []
 
-    def match(self, *_: Any) -> Decision | None:
+    def match(
+        self,
+        tenant: TenantId,
+        text: str,
+        subjects: tuple[Subject, ...],
+        today: dt.date,
+        values: Mapping[str, Mapping[str, tuple[str, ...]]],
+    ) -> Decision | None:
         """None."""
         return None
 
-    def examples(self, *_: Any) -> tuple[Shot, ...]:
+    def examples(self, tenant: TenantId, text: str, count: int) -> tuple[Shot, ...]:
         """None."""
         return ()
 
-    async def used(self, *_: Any) -> None:
+    async def used(self, tenant: TenantId, verified_id: str) -> None:
         """Nothing to count."""
 
     async def fell_back(self, asker: Asker, text: str, decision: Decision) -> None:
