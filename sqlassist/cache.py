@@ -128,8 +128,8 @@ class Signature:
     numbers: tuple[str, ...]
     names: frozenset[str]
     """Metrics, dimensions and values whose names stand in the text."""
-    times: frozenset[str]
-    """Words about time and order, which change an answer by one letter."""
+    times: tuple[str, ...]
+    """Words about time and order, which change an answer by one letter; sorted, each as often as it was said."""
 
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)?|[一二三四五六七八九十百千万零两]+")
@@ -153,7 +153,7 @@ def signature_of(text: str, names: Sequence[str]) -> Signature:
     return Signature(
         tuple(sorted(_NUMBER.findall(plain))),
         frozenset(name for name in names if name in plain),
-        frozenset(found.group(0) for found in _TIMES.finditer(plain)),
+        tuple(sorted(found.group(0) for found in _TIMES.finditer(plain))),
     )
 
 

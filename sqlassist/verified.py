@@ -9,6 +9,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import cached_property
 
 import attrs
 
@@ -90,7 +91,12 @@ class VerifiedQuery:
         """The question and its wordings."""
         return (self.question, *self.wordings)
 
-    @property
+    @cached_property
+    def folded_phrasings(self) -> tuple[str, ...]:
+        """What questions are compared with."""
+        return tuple(map(folded, self.phrasings))
+
+    @cached_property
     def is_template(self) -> bool:
         """Whether it has slots."""
         return any(_SLOT.search(text) for text in self.phrasings)
@@ -136,7 +142,7 @@ def match(
         if one.tenant == tenant and one.status is Status.APPROVED and one.catalog_version == catalog.version
     ]
     plain = folded(text)
-    equal = [one for one in usable if not one.is_template and plain in map(folded, one.phrasings)]
+    equal = [one for one in usable if not one.is_template and plain in one.folded_phrasings]
     if equal:
         return Match(equal[0], equal[0].sql, {}) if len({one.sql for one in equal}) == 1 else None
     reader = _SlotReader(catalog, layer, today, values)
@@ -145,8 +151,8 @@ def match(
 
 
 def _fitting(plain: str, query: VerifiedQuery, reader: "_SlotReader") -> Iterator[Match]:
-    for phrasing in query.phrasings:
-        for texts in _splits(plain, folded(phrasing)):
+    for phrasing in query.folded_phrasings:
+        for texts in _splits(plain, phrasing):
             literals: dict[str, str] = {}
             told: dict[str, str] = {}
             for slot, said in texts.items():
@@ -284,7 +290,7 @@ def problems_of(query: VerifiedQuery, layer: SemanticLayer) -> tuple[str, ...]:
     found = []
     if not folded(query.question):
         found.append("the question is empty")
-    slots = [frozenset(_SLOT.findall(folded(text))) for text in query.phrasings]
+    slots = [frozenset(_SLOT.findall(text)) for text in query.folded_phrasings]
     for text, own in zip(query.phrasings, slots, strict=True):
         if own != slots[0]:
             found.append(f"{text!r} has other slots than the question: {_listed(own)} and {_listed(slots[0])}")

@@ -19,6 +19,7 @@ DEFAULT_RULES = Path("scenarios/battler.rules.toml")
 
 _MORE = {
     "assistant": "actors.cli.bench_assistant:assistant",
+    "cache": "actors.cli.bench_cache:cache",
     "client": "actors.cli.bench_inference:client",
     "engine": "actors.cli.bench_engine:engine",
     "knee": "actors.cli.bench_inference:knee",

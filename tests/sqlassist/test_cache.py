@@ -36,7 +36,7 @@ QUESTIONS = st.sampled_from(
     ["Revenue in May?", "revenue in may", "revenue in June", "五月收入", "五月 收入？", "六月收入"]
 )
 DAYS = st.sampled_from([DAY, DAY + dt.timedelta(days=1)])
-NOTHING = Signature((), frozenset(), frozenset())
+NOTHING = Signature((), frozenset(), ())
 
 
 def result_of(rows: list[tuple[Cell, ...]]) -> ResultSet:
@@ -195,6 +195,7 @@ NAMES = [folded(name) for name in ("revenue", "active players", "收入", "活�
         ("servers with most revenue", "servers with least revenue"),
         ("revenue with ios", "revenue without ios"),
         ("revenue by day", "revenue by week"),
+        ("sessions per week this week", "sessions per week of this weekend"),
         ("上月收入", "本月收入"),
         ("最高的收入", "最低的收入"),
         ("三月收入", "四月收入"),
