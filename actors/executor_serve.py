@@ -5,6 +5,7 @@
 It checks every statement itself, with its own catalog. It ends when its owner closes the socketpair.
 """
 
+import importlib.util
 import socket
 import sys
 from functools import partial
@@ -33,10 +34,10 @@ from sqlassist.execute.sources import Sources, open_sources
 from sqlassist.messages import Refusal
 from sqlassist.result import ResultSet
 from sqlassist.sources import check_for
-from sqlassist.watchdog import run_watchdog
 
 EXIT_WRONG = 2
 RETRY_SECONDS = 10.0
+EXTRA_MODULES = ("trio_asyncio", "asyncmy")
 MAX_OPEN_REQUESTS = 1000  # the pools refuse long before
 
 
@@ -116,12 +117,24 @@ async def run_executor(config: SqlConfig, connection: socket.socket) -> None:
 
 async def _watch(config: SqlConfig, name: str) -> None:
     """A watchdog that keeps trying: its server may come later than we do."""
+    from sqlassist.watchdog import run_watchdog  # noqa: PLC0415  # an extra: DuckDB needs none
+
     while True:
         try:
             await run_watchdog(config, name)
         except (DatabaseError, CredentialError, SecretMissing) as error:
             emit("sqlassist.watchdog.failed", level="warning", source=name, error=redact(str(error)))
         await trio.sleep(RETRY_SECONDS)
+
+
+def _missing_extra(config: SqlConfig) -> str:
+    """What to install for the servers of a configuration; empty where nothing is missing."""
+    servers = [name for name, source in config.sources.items() if source.dialect is not Dialect.DUCKDB]
+    missing = [name for name in EXTRA_MODULES if importlib.util.find_spec(name) is None] if servers else []
+    if not missing:
+        return ""
+    needed = f"pip install 'corral[sql]' ({missing[0]} is missing)"
+    return f"source {servers[0]} is a server, which needs more packages: {needed}"
 
 
 def main(arguments: list[str]) -> int:
@@ -132,6 +145,10 @@ def main(arguments: list[str]) -> int:
     except ScenarioError as error:
         for problem in error.problems:
             sys.stderr.write(f"{problem}\n")
+        return EXIT_WRONG
+    missing = _missing_extra(config)
+    if missing:
+        sys.stderr.write(f"{missing}\n")
         return EXIT_WRONG
     trio.run(partial(run_executor, config, socket.socket(fileno=int(arguments[1]))))
     return 0

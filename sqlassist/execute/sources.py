@@ -1,20 +1,25 @@
-"""Every source of a configuration, each opened by the backend of its dialect when the first query needs it."""
+"""Every source of a configuration, each opened by the backend of its dialect when the first query needs it.
+
+What speaks to servers is an extra, and imported for them alone: DuckDB files need none of it.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 import trio
-import trio_asyncio
 
 from runtime.ids import TenantId
 from sqlassist.catalog import Dialect
 from sqlassist.config import SqlConfig
 from sqlassist.execute.backend import BackendStatistics
 from sqlassist.execute.embedded import EmbeddedBackend
-from sqlassist.execute.server import ServerBackend
 from sqlassist.guard.checked import CheckedQuery
 from sqlassist.messages import Refusal
 from sqlassist.result import ResultSet
+
+if TYPE_CHECKING:
+    from sqlassist.execute.server import ServerBackend
 
 
 class Sources:
@@ -40,11 +45,17 @@ class Sources:
             else:
                 await backend.aclose()
 
-    def _backend(self, name: str) -> ServerBackend | EmbeddedBackend:
+    def _backend(self, name: str) -> "ServerBackend | EmbeddedBackend":
         if name not in self._backends:
-            is_embedded = self.config.sources[name].dialect is Dialect.DUCKDB
-            self._backends[name] = (EmbeddedBackend if is_embedded else ServerBackend)(self.config, name)
+            self._backends[name] = self._opened(name)
         return self._backends[name]
+
+    def _opened(self, name: str) -> "ServerBackend | EmbeddedBackend":
+        if self.config.sources[name].dialect is Dialect.DUCKDB:
+            return EmbeddedBackend(self.config, name)
+        from sqlassist.execute.server import ServerBackend  # noqa: PLC0415  # an extra
+
+        return ServerBackend(self.config, name)
 
 
 @asynccontextmanager
@@ -52,6 +63,8 @@ async def open_sources(config: SqlConfig) -> AsyncIterator[Sources]:
     """All sources of a configuration, for the time of the block."""
     async with AsyncExitStack() as stack:
         if any(source.dialect is not Dialect.DUCKDB for source in config.sources.values()):
+            import trio_asyncio  # noqa: PLC0415  # an extra
+
             await stack.enter_async_context(trio_asyncio.open_loop())
         sources = Sources(config)
         try:
