@@ -1,0 +1,85 @@
+"""The daemon is killed again and again: every run ends once, and no phone ever has two runs."""
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from actors.farm.afterwards import MAX_INTERRUPTIONS
+from actors.farm.database import open_database
+from actors.farm.records import AttemptRecord, RunRecord
+from actors.farm.store import Store
+from actors.farm.work import AttemptOutcome, RunState
+from tests.kit.farm import PATIENCE_SECONDS, write_scenario
+
+ROOT = Path(__file__).resolve().parents[3]
+RUNS = 10
+KILLS = 4
+
+
+def start(folder: Path) -> "subprocess.Popen[str]":
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.kit.farm_daemon", str(folder), str(RUNS)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    process.kill()
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def look(folder: Path) -> tuple[list[RunRecord], dict[str, list[AttemptRecord]]]:
+    database = open_database(folder / "farm" / "state.sqlite3")
+    try:
+        store = Store(database)
+        runs = store.runs(limit=1000)
+        return runs, {one.run: store.attempts(one.run) for one in runs}
+    finally:
+        database.close()
+
+
+def wait_until_over(folder: Path, count: int) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while sum(one.is_over for one in look(folder)[0]) < count:
+        assert time.monotonic() < deadline, look(folder)
+        time.sleep(0.05)
+
+
+def test_every_run_ends_once_however_often_the_daemon_is_killed(tmp_path: Path) -> None:
+    write_scenario(tmp_path, "one", "seconds=0.15 linger=0.3")
+    write_scenario(tmp_path, "two", "seconds=0.15 linger=0.3", phones=2)
+    draw = random.Random(7)
+    finished: dict[str, float | None] = {}
+    for life in range(KILLS):
+        process = start(tmp_path)
+        wait_until_over(tmp_path, life + 1)
+        time.sleep(draw.uniform(0.0, 0.2))
+        kill(process)
+        runs, _ = look(tmp_path)
+        over = {one.run: one.ended_at for one in runs if one.is_over}
+        assert finished.items() <= over.items(), "a finished result stays as it was"
+        finished = over
+    last = start(tmp_path)
+    wait_until_over(tmp_path, RUNS)
+    kill(last)
+
+    runs, attempts = look(tmp_path)
+    assert len(runs) == RUNS
+    assert {one.state for one in runs} == {RunState.SUCCEEDED}
+    for one in runs:
+        outcomes = [attempt.outcome for attempt in attempts[one.run]]
+        assert outcomes.count(AttemptOutcome.SUCCEEDED) == 1
+        assert outcomes[-1] is AttemptOutcome.SUCCEEDED
+        assert set(outcomes[:-1]) <= {AttemptOutcome.INTERRUPTED}
+        assert len(outcomes) < MAX_INTERRUPTIONS
+    assert not (tmp_path / "farm" / "violations").exists()
+    assert not list((tmp_path / "farm" / "held").iterdir())
