@@ -31,6 +31,7 @@ _COMMANDS: dict[str, str] = {
     "devices": "actors.cli.devices:devices",
     "doctor": "actors.cli.doctor:doctor",
     "engine": "actors.cli.engine:engine",
+    "export": "actors.cli.export:export_command",
     "evaluate": "actors.cli.evaluate:evaluate",
     "model": "actors.cli.model:model",
     "phones": "actors.cli.phones:phones",
