@@ -6,9 +6,13 @@ the layer alone, so it is the same for every question of a tenant, and engines r
 
 from collections.abc import Iterator
 
+import attrs
+
 from sqlassist.semantic import Dimension, Metric, Names, SemanticLayer, TimeKind
 
 MAX_BYTES = 8 << 10
+_NOTE = "\n(more metrics and dimensions exist than are listed)"
+_SHARES = (0.9, 0.8, 0.65, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.02)
 _KINDS = {
     TimeKind.DATE: "a DATE, the business day itself",
     TimeKind.DATETIME: "a DATETIME in {zone}",
@@ -23,20 +27,30 @@ def document_for(layer: SemanticLayer, max_bytes: int = MAX_BYTES) -> str:
     Args:
         layer: What the tenant may see.
         max_bytes: Of UTF-8. A larger layer loses first synonyms, then descriptions, then values, then its last
-            metrics; what is left is said to be a part.
+            metrics and dimensions; what is left is said to be a part.
     """
     for detail in (3, 2, 1, 0):
         text = "\n".join(_lines(layer, detail))
         if len(text.encode()) <= max_bytes:
             return text
+    for share in _SHARES:  # joins and times stay: all that is left needs them
+        text = "\n".join(_lines(_part_of(layer, share), 0)) + _NOTE
+        if len(text.encode()) <= max_bytes:
+            return text
     return _cut(text, max_bytes)
 
 
+def _part_of(layer: SemanticLayer, share: float) -> SemanticLayer:
+    """The first metrics, and the first dimensions, of which five times as large a share stays."""
+    metrics = list(layer.metrics.items())[: max(1, int(len(layer.metrics) * share))]
+    dimensions = list(layer.dimensions.items())[: max(1, int(len(layer.dimensions) * min(1.0, 5 * share)))]
+    return attrs.evolve(layer, metrics=dict(metrics), dimensions=dict(dimensions))
+
+
 def _cut(text: str, max_bytes: int) -> str:
-    note = "\n(more metrics and dimensions exist than are listed)"
-    room = max_bytes - len(note.encode())
-    kept = text.encode()[:room].decode("utf-8", "ignore")
-    return kept[: kept.rfind("\n")] + note
+    room = max_bytes - len(_NOTE.encode())
+    kept = text.removesuffix(_NOTE).encode()[:room].decode("utf-8", "ignore")
+    return kept[: kept.rfind("\n")] + _NOTE
 
 
 def _lines(layer: SemanticLayer, detail: int) -> Iterator[str]:
