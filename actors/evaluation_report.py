@@ -241,6 +241,6 @@ def questions_needed(pairs: int, only_first: int, only_other: int) -> int | None
 
 
 def interval_text(interval: Mapping[str, float]) -> str:
-    """`83.0 % (77.2 .. 87.6)`."""
+    """`83.0 % (77.2..87.6)`."""
     shown = Interval(**interval)
-    return f"{shown.value:.1%} ({100 * shown.low:.1f} .. {100 * shown.high:.1f})".replace("%", " %")
+    return f"{shown.value:.1%} ({100 * shown.low:.1f}..{100 * shown.high:.1f})".replace("%", " %")

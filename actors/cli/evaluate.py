@@ -33,6 +33,14 @@ EXIT_WRONG = 2
 EXIT_INFRASTRUCTURE = 3
 MOST_SHOWN = 12  # questions of a verdict that are printed; --json has them all
 BASE = "as configured"
+_HEADS = {
+    Verdict.RIGHT: "right",
+    Verdict.WRONG: "wrong",
+    Verdict.CLARIFIED: "back",
+    Verdict.DECLINED: "decl.",
+    Verdict.FAILED: "fail",
+}
+"""A table fits 80 characters; `back` is a question back."""
 
 
 @attrs.frozen
@@ -103,12 +111,12 @@ def evaluate(
             asked = _Asked(repeats, parallel, tell)
             found = trio.run(_evaluated, config, asker, day, picked, asked, tuple(dict.fromkeys(ablations)))
             if other is not None:
-                name = str(other_file)
+                name = _name_of(other_file)
                 found[name] = trio.run(_evaluated, other, asker, day, picked, asked, ())[BASE]
             progress.stop()
-        prices = {
-            name: other.prices if other is not None and name == str(other_file) else config.prices for name in found
-        }
+        prices = dict.fromkeys(found, config.prices)
+        if other is not None:
+            prices[_name_of(other_file)] = other.prices
         summaries = {name: summary_of(graded, prices[name]) for name, graded in found.items()}
         comparisons = {name: compared(found[BASE], graded) for name, graded in found.items() if name != BASE}
         _print(summaries, comparisons, found[BASE])
@@ -124,6 +132,10 @@ def evaluate(
     except (ProcessError, LibraryError, AuditError, DatabaseError) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_INFRASTRUCTURE)
+
+
+def _name_of(other_file: Path | None) -> str:
+    return f"with {other_file.name}" if other_file is not None else ""
 
 
 def _merged(sets: list[QuestionSet], files: tuple[Path, ...]) -> QuestionSet:
@@ -180,7 +192,8 @@ def _print(
 ) -> None:
     console = Console(highlight=False)
     for name, summary in summaries.items():
-        console.print(_table(name, summary))
+        console.print(Text(name, style="bold"))
+        console.print(_table(summary))
         for line in _lines(summary):
             console.print(Text(line))
         console.print()
@@ -195,10 +208,10 @@ def _print(
             console.print(Text(f"... and {len(shown) - MOST_SHOWN} more that are {verdict}: see --json"))
 
 
-def _table(name: str, summary: Mapping[str, Any]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for head in (name, "asked", *(verdict.value for verdict in Verdict), "right, 95 %"):
-        table.add_column(head, no_wrap=True, justify="left" if head == name else "right")
+def _table(summary: Mapping[str, Any]) -> Table:
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
+    for head in ("", "asked", *_HEADS.values(), "right, 95 %"):
+        table.add_column(head, no_wrap=True, justify="right" if head else "left")
     for part, label in (("first_wording", "first wording"), ("all_wordings", "all wordings")):
         for kind, tally in summary[part].items():
             if kind != ALL and part == "all_wordings" and len(summary[part]) == 2:
@@ -220,11 +233,13 @@ def _table(name: str, summary: Mapping[str, Any]) -> Table:
 
 def _lines(summary: Mapping[str, Any]) -> list[str]:
     seconds, tokens, cost = summary["seconds"], summary["tokens"], summary["cost"]
-    lines = [
-        f"{summary['strictly_equal']} of {summary['right_rows']} right answers with rows have exactly the columns of a "
-        "right answer",
-        f"time to the end: p50 {seconds['p50']:.3f} s, p95 {seconds['p95']:.3f} s, longest {seconds['max']:.3f} s",
-    ]
+    lines = []
+    if summary["right_rows"]:
+        share = f"{summary['strictly_equal']} of {summary['right_rows']}"
+        lines.append(f"{share} right answers with rows have exactly the columns of a right answer")
+    lines.append(
+        f"time to the end: p50 {seconds['p50']:.3f} s, p95 {seconds['p95']:.3f} s, longest {seconds['max']:.3f} s"
+    )
     if any(tokens.values()):
         lines.append(
             f"tokens a question: {tokens['input']:.0f} in ({tokens['cached']:.0f} cached), {tokens['output']:.0f} out; "

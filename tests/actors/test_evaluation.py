@@ -181,10 +181,11 @@ def test_the_command(configured: Path) -> None:
 
     assert done.exit_code == 0, done.output
     assert "wrong: wrong-on-purpose: number of servers" in done.output
+    assert "…" not in done.output, "tables fit 80 characters"
     data = json.loads((configured / "out.json").read_text())
     assert data["summaries"]["as configured"]["first_wording"]["all"]["right"] == 4
     assert data["summaries"]["ablated: metric"]["first_wording"]["metric"]["right"] == 0
-    assert "no difference" in data["comparisons"][str(configured / "assistant.toml")]["words"]
+    assert "no difference" in data["comparisons"]["with assistant.toml"]["words"]
     assert len(data["asked"]["as configured"]) == 8
     assert not (configured / "assistant").exists(), "an evaluation leaves no state"
 

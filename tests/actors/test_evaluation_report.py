@@ -89,4 +89,4 @@ def test_more_questions_are_needed_for_smaller_differences() -> None:
 
 
 def test_intervals_in_words() -> None:
-    assert interval_text({"value": 0.8, "low": 0.739, "high": 0.85}) == "80.0 % (73.9 .. 85.0)"
+    assert interval_text({"value": 0.8, "low": 0.739, "high": 0.85}) == "80.0 % (73.9..85.0)"
