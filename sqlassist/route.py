@@ -83,9 +83,19 @@ _ORDERS = re.compile(
 )
 _STATEMENT = re.compile(r"\s*(/\*.*?\*/\s*|--[^\n]*\n\s*)*\(*\s*(select|with)\b", re.IGNORECASE | re.DOTALL)
 _ANY_STATEMENT = re.compile(
-    r"\s*(select|with|show|describe|desc|explain|insert|update|delete|drop|create|alter|truncate|replace|call|set|use|"
-    r"grant|revoke|load|handler|do)\s+[\w`\"*(@.]",
-    re.IGNORECASE,
+    r"\s*(insert\s+into\b|replace\s+into\b|update\s+[\w.`\"]+\s+set\b|delete\s+from\b|with\s+\w+\s+as\s*\(|"
+    r"(drop|create|alter|truncate)\s+(or\s+replace\s+)?(temporary\s+)?(table|database|schema|view|user|index|procedure)\b|"
+    r"(grant|revoke)\b.+\b(on|to|from)\b|show\s+(full\s+)?(tables|databases|schemas|grants|columns|variables|status|index|"
+    r"create|processlist)\b|(describe|desc|explain)\s+(select\b|[\w.`\"]+\s*;\s*$)|call\s+[\w.]+\s*\(|load\s+data\b|"
+    r"set\s+(global|session|password|@)|handler\s+\w+\s+(open|read)|lock\s+tables\b|kill\s+\d+|use\s+\w+\s*;|"
+    r"select\s+[\d@'(*])",
+    re.IGNORECASE | re.DOTALL,
+)
+# `select the best server from all` is words: SQL has marks, or one column and one table and then a clause or the end
+_IS_SQL = re.compile(
+    r"\bfrom\b.*[*(),=<>;`\"]|[*(),=`\"].*\bfrom\b|^\s*select\s+\d|"
+    r"^\s*select\s+(distinct\s+)?[\w.]+\s+from\s+[\w.]+\s*(where\b|group\b|order\b|limit\b|;|$)",
+    re.IGNORECASE | re.DOTALL,
 )
 _FENCE = re.compile(r"```(?:sql)?\s*(.*?)```", re.IGNORECASE | re.DOTALL)
 _FIX = re.compile(
@@ -144,18 +154,16 @@ def never_answerable(text: str, tenant: str, known_names: frozenset[str] = froze
 def statement_in(text: str) -> str | None:
     """The SQL that a text consists of, or holds between fences; None where it is words."""
     fenced = _FENCE.search(text)
-    if fenced is not None and _ANY_STATEMENT.match(fenced.group(1)):
+    if fenced is not None and (_ANY_STATEMENT.match(fenced.group(1)) or _STATEMENT.match(fenced.group(1))):
         return fenced.group(1).strip()
-    if _STATEMENT.match(text) and re.search(r"\bfrom\b|^\s*select\s+\d", text, re.IGNORECASE):
+    if _STATEMENT.match(text) and _IS_SQL.search(text):
         return text.strip()
     return None
 
 
 def looks_like_statement(text: str) -> bool:
-    """True for SQL of any kind, writes included: words of people seldom begin so and hold its marks."""
-    return bool(_ANY_STATEMENT.match(text)) and bool(
-        re.search(r"[;*=`]|\bfrom\b|\btable\b|\binto\b", text, re.IGNORECASE)
-    )
+    """True for SQL of any kind, writes included: words of people seldom begin so."""
+    return _ANY_STATEMENT.match(text) is not None or statement_in(text) is not None
 
 
 def wants_fix(text: str) -> bool:

@@ -92,6 +92,13 @@ def test_sql_is_told_from_words() -> None:
     assert looks_like_statement("UPDATE payments SET amount = 0")
     assert not looks_like_statement("show me the revenue")
     assert not looks_like_statement("update me on the revenue of May")
+    assert not looks_like_statement("Show me revenue per week from April through June")
+    assert not looks_like_statement("explain ARPPU")
+    assert not looks_like_statement("set of servers from Europe")
+    assert statement_in("select the best server from all") is None
+    assert statement_in("select name from servers") == "select name from servers"
+    assert looks_like_statement("show tables")
+    assert looks_like_statement("GRANT ALL ON *.* TO me")
     assert wants_fix("what is wrong with this? ```sql\nselect 1\n```")
     assert wants_fix("帮我修复 ```select 1 from t```")
     assert not wants_fix("run ```sql\nselect error from t\n```")
