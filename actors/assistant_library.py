@@ -16,7 +16,7 @@ from sqlassist.generate import Shot
 from sqlassist.language import folded
 from sqlassist.messages import Asker, Refusal
 from sqlassist.ports import Subject
-from sqlassist.retrieve import Known, Retriever
+from sqlassist.retrieve import Embed, Known, Rerank, Retriever
 from sqlassist.verified import Match, Status, VerifiedQuery, match, rechecked
 from sqlassist.verified_store import VerifiedStore, VerifiedStoreError, open_store
 
@@ -41,21 +41,28 @@ class _Shelf:
 class AssistantLibrary:
     """Made by `opened`. What other processes approve is seen at the next question."""
 
-    def __init__(self, store: VerifiedStore) -> None:
+    def __init__(self, store: VerifiedStore, *, embed: Embed | None = None, rerank: Rerank | None = None) -> None:
         self.store = store
+        self._embed = embed
+        self._rerank = rerank
         self._shelves: dict[TenantId, _Shelf] = {}
         self._rechecked: dict[tuple[str, str, str], VerifiedQuery] = {}  # (id, SQL, catalog version): what came of it
         self._to_write: list[VerifiedQuery] = []
 
     @classmethod
-    def opened(cls, state: Path) -> "AssistantLibrary":
+    def opened(cls, state: Path, *, embed: Embed | None = None, rerank: Rerank | None = None) -> "AssistantLibrary":
         """The library of a state folder. Blocks for milliseconds.
+
+        Args:
+            state: The folder; it is made where there is none.
+            embed: Finds examples beside BM25. Neither is needed.
+            rerank: Orders them.
 
         Raises:
             LibraryError: it cannot be read.
         """
         try:
-            return cls(open_store(state))
+            return cls(open_store(state), embed=embed, rerank=rerank)
         except VerifiedStoreError as error:
             raise LibraryError(str(error)) from error
 
@@ -146,7 +153,8 @@ class AssistantLibrary:
             version = self.store.versions().get(tenant, 0)
             if known is None or known.version != version:
                 queries = self.store.queries(tenant, Status.APPROVED)
-                known = self._shelves[tenant] = _Shelf(version, queries, Retriever(_known(queries)))
+                retriever = Retriever(_known(queries), embed=self._embed, rerank=self._rerank)
+                known = self._shelves[tenant] = _Shelf(version, queries, retriever)
         except VerifiedStoreError as error:
             emit("actors.library.unreadable", level="error", tenant=tenant, error=str(error))
             known = known if known is not None else _Shelf(0, (), Retriever(()))

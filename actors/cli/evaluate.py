@@ -178,7 +178,8 @@ async def _evaluated(
 class _progress:  # noqa: N801  # used like the function that it stands for
     def __enter__(self) -> tuple[Progress, Tell]:
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        is_watched = sys.stderr.isatty()
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_watched)
         self._progress.start()
         task = self._progress.add_task("asking", total=None)
         return self._progress, lambda done, all_: self._progress.update(task, completed=done, total=all_)
