@@ -21,9 +21,11 @@ from sqlassist.naming import text_literal
 from sqlassist.references import Hop, path_between
 from sqlassist.semantic import Metric, SemanticLayer, TimeColumn, TimeKind
 from sqlassist.shapes import quoted
-from sqlassist.time_sql import PeriodNeeded, bucket_expression, period_condition
+from sqlassist.time_sql import ClocksChange, PeriodNeeded, bucket_expression, period_condition
 
 ONE_DAY = dt.timedelta(days=1)
+COMPARED = ("_previous", "_change", "_growth")
+"""What is added to a metric's name for columns beside a compared period."""
 
 
 class _CannotError(Exception):
@@ -68,7 +70,8 @@ def compiled(
     Returns:
         SQL in the catalog's dialect, with columns called like metrics and dimensions; `x_previous`, `x_change` and
         `x_growth` (a fraction) beside a compared period; `x_share` (a fraction) where a share is wanted. Or a refusal:
-        `not_splittable`, `metric_has_no_time`, `needs_period`, `not_additive`, `bad_value`, `not_comparable`.
+        `not_splittable`, `metric_has_no_time`, `needs_period`, `clocks_change`, `not_additive`, `bad_value`,
+        `not_comparable`.
     """
     try:
         if query.average_per is not None:
@@ -103,9 +106,15 @@ def _averaged(query: MetricQuery, layer: SemanticLayer, catalog: Catalog, rollup
 
 class _Compiler:
     def __init__(
-        self, query: MetricQuery, layer: SemanticLayer, catalog: Catalog, rollup_days: Mapping[str, dt.date]
+        self,
+        query: MetricQuery,
+        layer: SemanticLayer,
+        catalog: Catalog,
+        rollup_days: Mapping[str, dt.date],
+        bounded: tuple[str, ...] = (),
     ) -> None:
         self.query = query
+        self.bounded = bounded  # metrics beside those of the query, for whoever selects from this one
         self.rollup_days = rollup_days
         self.layer = layer
         self.catalog = catalog
@@ -115,15 +124,18 @@ class _Compiler:
             raise _CannotError(
                 "not_comparable", query.bucket, "two periods are compared as wholes: leave the trend out"
             )
-        needed = [*query.metrics, *(one.metric for one in query.thresholds)]
+        needed = [*query.metrics, *bounded, *(one.metric for one in query.thresholds)]
         names = [leaf for metric in needed for leaf in (layer.metrics[metric].ratio or (metric,))]
         self.leaves = tuple(self._leaf(name) for name in dict.fromkeys(names))
         self.slots = {leaf.name: f"m{number}" for number, leaf in enumerate(self.leaves, start=1)}
         self.heads = [*query.dimensions, *([str(query.bucket)] if query.bucket else [])]
+        self._require_names()
         self.is_whole_share = query.share and not query.dimensions and bool(query.filters)
 
     def sql(self) -> str:
         self._require_share()
+        if self.query.share and self.query.thresholds:
+            return self._shares_before_thresholds()
         parts = list(self._parts())
         if len(parts) == 1:
             return self._single(parts[0])
@@ -141,6 +153,29 @@ class _Compiler:
         for role in roles:
             for leaves in groups.values():
                 yield _Part(tuple(leaves), role)
+
+    def _shares_before_thresholds(self) -> str:
+        """Shares are of the whole: groups that do not pass a threshold count for it, though they are not shown."""
+        shown = self.query.metrics
+        bounded = tuple(dict.fromkeys(one.metric for one in self.query.thresholds if one.metric not in shown))
+        query = attrs.evolve(self.query, thresholds=(), order=None, limit=None)
+        inner = _Compiler(query, self.layer, self.catalog, self.rollup_days, bounded)
+        names = list(self.heads)
+        for metric in shown:
+            names += [metric, *(f"{metric}{suffix}" for suffix in (COMPARED if self.query.compared else ()))]
+            names.append(f"{metric}_share")
+        groups = self.name("groups")
+        items = ", ".join(f"{groups}.{self.name(name)} AS {self.name(name)}" for name in names)
+        conditions = []
+        for one in self.query.thresholds:
+            value = f"{groups}.{self.name(one.metric)}"
+            if not self.layer.metrics[one.metric].ratio and self._is_zero_of_nothing(one.metric):
+                value = f"COALESCE({value}, 0)"
+            conditions.append(f"{value} {one.comparison} {_number(one.value)}")
+        order = self._order({"": ""} if self.query.compared else {})
+        text = f"SELECT {items} FROM ({inner.sql()}) AS {groups} WHERE {' AND '.join(conditions)}"
+        text += f" ORDER BY {order}" if order and self.heads else ""
+        return text + (f" LIMIT {self.query.limit}" if self.query.limit is not None else "")
 
     # --- one SELECT over one table ---------------------------------------------------------------------------------
     def _single(self, part: _Part) -> str:
@@ -184,6 +219,8 @@ class _Compiler:
             if self.query.share:
                 total = self._value(metric, whole) if whole else f"SUM({value}) OVER ()"
                 yield f"{value} / NULLIF({total}, 0) AS {self.name(f'{metric}_share')}"
+        for metric in self.bounded:
+            yield f"{self._value(metric, now, is_filled=bool(before))} AS {self.name(metric)}"
 
     def _growth(self, metric: str, now: dict[str, str], before: dict[str, str]) -> str:
         value, earlier = (self._value(metric, values, is_filled=True) for values in (now, before))
@@ -193,15 +230,26 @@ class _Compiler:
         metric = self.layer.metrics[name]
         if metric.ratio and name not in values:
             upper, lower = metric.ratio
-            return f"COALESCE({values[upper]}, 0) / NULLIF({values[lower]}, 0)"
-        is_count = metric.additive or metric.expression.upper().startswith("COUNT(")
-        return f"COALESCE({values[name]}, 0)" if is_filled and is_count else values[name]
+            over = f"COALESCE({values[upper]}, 0)" if self._is_zero_of_nothing(upper) else values[upper]
+            return f"{over} / NULLIF({values[lower]}, 0)"
+        return f"COALESCE({values[name]}, 0)" if is_filled and self._is_zero_of_nothing(name) else values[name]
+
+    def _is_zero_of_nothing(self, name: str) -> bool:
+        """Whether a metric is 0 where there are no rows: sums and counts are, means and quotients are not known."""
+        metric = self.layer.metrics[name]
+        return metric.additive or self._is_count(metric)
+
+    def _is_count(self, metric: Metric) -> bool:
+        return bool(metric.expression) and isinstance(
+            parse_one(metric.expression, dialect=language_for(self.dialect)), exp.Count
+        )
 
     def tail(self, now: dict[str, str], before: Mapping[str, str] = MappingProxyType({})) -> str:
         """GROUP BY to LIMIT, by what each metric's value is in SQL."""
         text = f" GROUP BY {', '.join(str(number) for number in range(1, len(self.heads) + 1))}" if self.heads else ""
         conditions = [
-            f"{self._value(one.metric, now)} {one.comparison} {_number(one.value)}" for one in self.query.thresholds
+            f"{self._value(one.metric, now, is_filled=True)} {one.comparison} {_number(one.value)}"
+            for one in self.query.thresholds
         ]
         if conditions:
             text += f" HAVING {' AND '.join(conditions)}"
@@ -227,15 +275,29 @@ class _Compiler:
             if not before:
                 raise _CannotError("not_comparable", order.metric, "growth needs two periods")
             column = f"{order.metric}_change"
-        return f"{self.name(column)}{' DESC' if order.descending else ''}"
+        name = self.name(column)
+        if order.descending:
+            return f"{name} DESC"
+        # in MySQL nothing comes before the lowest number; DuckDB has it last in either order
+        return name if self.dialect is Dialect.DUCKDB else f"{name} IS NULL, {name}"
+
+    def _require_names(self) -> None:
+        """Two columns of one name would be taken for each other."""
+        query = self.query
+        suffixes = [*(COMPARED if query.compared is not None else ()), *(["_share"] if query.share else [])]
+        names = [*self.heads, *query.metrics, *(f"{metric}{suffix}" for metric in query.metrics for suffix in suffixes)]
+        seen: set[str] = set()
+        for name in names:
+            if name.lower() in seen:
+                raise _CannotError("not_comparable", name, f"two columns would be called {name}: ask for one at a time")
+            seen.add(name.lower())
 
     def _require_share(self) -> None:
         if not self.query.share:
             return
         for name in self.query.metrics:
             metric = self.layer.metrics[name]
-            counts = metric.expression.upper().startswith("COUNT(")
-            if not (metric.additive or (self.is_whole_share and counts)):
+            if not (metric.additive or (self.is_whole_share and self._is_count(metric))):
                 hint = f"the parts of {metric.names.label('en', name)} do not sum up to the whole: it has no shares"
                 raise _CannotError("not_additive", name, hint)
         if not self.heads and not self.query.filters:
@@ -405,6 +467,9 @@ class _Select:
         except PeriodNeeded:
             hint = "clocks change in this zone: say a period to split it by time"
             raise _CannotError("needs_period", bucket, hint) from None
+        except ClocksChange:
+            hint = "clocks change within this period: ask for the hours of the days before or after it"
+            raise _CannotError("clocks_change", bucket, hint) from None
         if len(arms) == 1:
             return arms[0][1]
         cases = " ".join(f"WHEN {condition} THEN {value}" for condition, value in arms[:-1])
@@ -418,7 +483,8 @@ class _Select:
             case Comparison.IN:
                 return f"{column} = {values[0]}" if len(values) == 1 else f"{column} IN ({', '.join(values)})"
             case Comparison.NOT_IN:
-                return f"{column} <> {values[0]}" if len(values) == 1 else f"{column} NOT IN ({', '.join(values)})"
+                left_out = f"{column} <> {values[0]}" if len(values) == 1 else f"{column} NOT IN ({', '.join(values)})"
+                return f"({left_out} OR {column} IS NULL)"  # what has no value has none of these
             case _:
                 return f"{column} {one.comparison} {values[0]}"
 

@@ -93,6 +93,8 @@ def _value_column(result: ResultSet, layer: SemanticLayer, query: MetricQuery | 
 
 
 def _title(name: str, layer: SemanticLayer, language: str) -> str:
+    if name in layer.metrics:  # first: a metric may itself be called `x_share`
+        return layer.metrics[name].names.label(language, name)
     for suffix, en, zh in (
         ("_previous", "before", "上期"),
         ("_change", "change", "变化"),
@@ -102,8 +104,6 @@ def _title(name: str, layer: SemanticLayer, language: str) -> str:
         stem = name.removesuffix(suffix)
         if stem != name and stem in layer.metrics:
             return zh if language == "zh" else en
-    if name in layer.metrics:
-        return layer.metrics[name].names.label(language, name)
     if name in layer.dimensions:
         return layer.dimensions[name].names.label(language, name)
     return name
@@ -119,9 +119,10 @@ def _shown(cell: Cell, name: str, layer: SemanticLayer, language: str = "en") ->
     number = None if isinstance(cell, bool) else _decimal(cell)
     if number is None:
         return str(cell)
-    if name.endswith(("_growth", "_share")) and name.rpartition("_")[0] in layer.metrics:
+    metric = layer.metrics.get(name)
+    if metric is None and name.endswith(("_growth", "_share")) and name.rpartition("_")[0] in layer.metrics:
         return f"{number * 100:,.1f} %"
-    metric = layer.metrics.get(name.removesuffix("_previous").removesuffix("_change"))
+    metric = metric or layer.metrics.get(name.removesuffix("_previous").removesuffix("_change"))
     if metric is None:
         return f"{number:,}" if number == number.to_integral_value() else f"{number:,.2f}"
     if metric.unit == "%":
@@ -141,6 +142,16 @@ def _decimal(cell: Cell) -> Decimal | None:
 
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(\s*%)?")
+_SCALED = re.compile(
+    r"\d\s*(?:hundred|thousand|million|billion|trillion|bn|[kmb])(?![a-z])|\d\s*[十百千万亿萬億]", re.IGNORECASE
+)
+_IN_WORDS = re.compile(
+    r"\b(?:hundreds?|thousands?|millions?|billions?|dozens?|twice|double[ds]?|tripled?|halved?|half|"
+    r"(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|sixty|seventy|eighty|"
+    r"ninety)(?:-\w+)?)\b|[一二三四五六七八九十两]+[十百千万亿萬億]|[十百千万亿萬億][一二三四五六七八九十]|[一二三四五六七八九两十]成|翻[一二两]?番|一半",
+    re.IGNORECASE,
+)
+"""Numbers that no cell is written as: a model that counts in words cannot be held against the rows."""
 
 
 def numbers_not_in(text: str, result: ResultSet, question: str) -> tuple[str, ...]:
@@ -153,7 +164,12 @@ def numbers_not_in(text: str, result: ResultSet, question: str) -> tuple[str, ..
     asked = {found.group(0).replace(",", "").strip(" %") for found in _NUMBER.finditer(question)}
     words = {cell for row in result.rows for cell in row if isinstance(cell, str) and _decimal(cell) is None}
     known += [Decimal(len(result.rows))]
-    missing = []
+    missing = [
+        found.group(0)
+        for pattern in (_SCALED, _IN_WORDS)
+        for found in pattern.finditer(text)
+        if found.group(0) not in question and not any(found.group(0) in word for word in words)
+    ]
     for found in _NUMBER.finditer(text):
         plain = found.group(0).replace(",", "").strip(" %")
         places = len(plain.partition(".")[2])

@@ -16,6 +16,10 @@ class PeriodNeeded(Exception):
     """Clocks change in this zone: without a period days cannot be told from moments by plain arithmetic."""
 
 
+class ClocksChange(Exception):
+    """Clocks change within the period: its hours are told from moments by no one offset."""
+
+
 def period_condition(column: str, time: TimeColumn, rule: DayRule, period: Period) -> str:
     """The rows of a period, by literals that the column is compared with.
 
@@ -45,6 +49,7 @@ def bucket_expression(
 
     Raises:
         PeriodNeeded: see there.
+        ClocksChange: see there; for hours alone.
     """
     if bucket is Bucket.HOUR_OF_DAY:
         return _hour(column, time, rule, period, dialect)
@@ -141,11 +146,11 @@ def _epoch_seconds(column: str, time: TimeColumn, minutes: int) -> str:
 def _hour(column: str, time: TimeColumn, rule: DayRule, period: Period | None, dialect: Dialect) -> str:
     if time.kind is TimeKind.DATE:
         raise PeriodNeeded  # a column of days knows no hours; the caller has asked before
-    pieces = [piece for piece in _pieces(time, rule, period) if piece.odd_day is None]
-    minutes = pieces[0].offset_minutes if pieces else 0
+    pieces = _pieces(time, rule, period)
+    if any(piece.odd_day is not None for piece in pieces) or len({piece.offset_minutes for piece in pieces}) > 1:
+        raise ClocksChange
+    minutes = pieces[0].offset_minutes
     clock = minutes + rule.day_start.hour * 60 + rule.day_start.minute  # the wall clock, not the business day's
-    if len({piece.offset_minutes for piece in pieces}) > 1:
-        raise PeriodNeeded
     if time.kind is TimeKind.DATETIME:
         return f"EXTRACT(HOUR FROM {_moved(column, clock)})"
     seconds = _epoch_seconds(column, time, clock)

@@ -164,9 +164,12 @@ class Numbers:
                 continue
             end, signs, unit = found
             metric = _metric_of(items, position, end)
+            amounts = [self._scaled(metric, number, unit) for _, number in signs]
+            if amounts != sorted(amounts):  # `between 5 and 1`
+                raise CannotReadError("contradiction", metric.text)
             bounds += [
-                Bound(Threshold(metric.sense.name, Comparison(sign), self._scaled(metric, number, unit)), metric)
-                for sign, number in signs
+                Bound(Threshold(metric.sense.name, Comparison(sign), amount), metric)
+                for (sign, _), amount in zip(signs, amounts, strict=True)
             ]
             items = items[:position] + items[end:]
         return items, bounds

@@ -15,6 +15,10 @@ _TOKEN = re.compile(
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _CURLY = str.maketrans({"’": "'", "‘": "'", "–": "-", "—": "-", "～": "~", "＋": "+"})
 
+_UNEQUAL = re.compile(r"!=|<>|!(?=[^\W_])")
+_NEGATIVE = re.compile(r"(?<![\w)\]'’.-])-(?=\w)|(?<=[于过])-(?=\d)")
+"""A dash before a number or a name, and behind none: `5-10`, `5月-6月` and `new-player` hold another one."""
+
 
 @attrs.frozen
 class Token:
@@ -38,8 +42,10 @@ class Token:
 
 
 def normalised(text: str) -> str:
-    """NFKC, lower case, plain quotes and dashes, single spaces: what tokens point into."""
+    """NFKC, lower case, plain quotes and dashes, `≠` and minus told from other signs, single spaces."""
     plain = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).casefold().translate(_CURLY)
+    # what turns a meaning round must not pass for a sign without one
+    plain = _NEGATIVE.sub("\N{MINUS SIGN}", _UNEQUAL.sub("≠", plain))
     return " ".join(plain.split())
 
 

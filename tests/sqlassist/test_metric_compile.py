@@ -131,7 +131,7 @@ def run(query: MetricQuery, layer: SemanticLayer = LAYER) -> list[tuple[Any, ...
         ),
         (
             MetricQuery(("turnover",), filters=(MetricFilter("shop", Comparison.NOT_IN, ("North", "Far")),)),
-            [(Decimal("5.50"),)],
+            [(Decimal("6.50"),)],  # a sale of no shop is of neither
         ),
         (
             MetricQuery(("turnover",), filters=(MetricFilter("buyer", Comparison.AT_LEAST, ("2",)),)),
@@ -175,12 +175,110 @@ def run(query: MetricQuery, layer: SemanticLayer = LAYER) -> list[tuple[Any, ...
             MetricQuery(("turnover",), ("shop",), thresholds=(Threshold("visitors", Comparison.AT_LEAST, 2),)),
             [("North", Decimal("70.00"))],
         ),
+        (
+            MetricQuery(
+                ("turnover",),
+                ("shop",),
+                period=MAY,
+                share=True,
+                thresholds=(Threshold("turnover", Comparison.ABOVE, 6),),
+            ),
+            [("North", Decimal("30.00"), pytest.approx(30 / 36.5))],  # of the whole, and not of what passes
+        ),
+        (
+            MetricQuery(
+                ("turnover",),
+                ("shop",),
+                period=MAY,
+                share=True,
+                thresholds=(Threshold("visitors", Comparison.BELOW, 2),),
+            ),
+            [
+                ("South", Decimal("5.50"), pytest.approx(5.5 / 36.5)),
+                (None, Decimal("1.00"), pytest.approx(1 / 36.5)),
+                ("Far", None, None),
+            ],
+        ),
+        (
+            MetricQuery(
+                ("turnover",),
+                ("shop",),
+                period=MAY,
+                compared=APRIL,
+                share=True,
+                thresholds=(Threshold("turnover", Comparison.ABOVE, 6),),
+                order=Order("turnover", False, by_change=True),
+                limit=1,
+            ),
+            [("North", Decimal("30.00"), Decimal("40.00"), Decimal("-10.00"), -0.25, pytest.approx(30 / 36.5))],
+        ),
+        (
+            MetricQuery(("turnover",), ("shop",), period=MAY, thresholds=(Threshold("visitors", Comparison.BELOW, 1),)),
+            [(None, Decimal("1.00"))],  # where nobody was counted, less than one visitor was
+        ),
         (MetricQuery(("visitors",), average_per=Bucket.DAY, period=MAY), [(pytest.approx(4 / 3),)]),
         (MetricQuery(("shops",), ("country",)), [("de", 2), ("cn", 1)]),
     ],
 )
 def test_a_query_gives_the_rows_that_it_means(query: MetricQuery, rows: list[tuple[Any, ...]]) -> None:
     assert run(query) == rows
+
+
+def test_a_quotient_of_means_is_not_known_where_one_of_them_is_not() -> None:
+    metrics = {
+        **LAYER.metrics,
+        "mean_sale": Metric(Names(("mean sale",)), "sales", "AVG(amount)", time="day"),
+        "per_visitor": Metric(Names(("per visitor",)), ratio=("mean_sale", "visitors")),
+        "sales_each": Metric(Names(("sales each",)), "sales", "COUNT(*) / COUNT(DISTINCT buyer)", time="day"),
+    }
+    layer = attrs.evolve(LAYER, metrics=metrics)
+
+    # in country cn there were visitors in May, and no sale: no mean, and nothing that is 0
+    assert dict(run(MetricQuery(("per_visitor",), ("country",), period=MAY), layer))["cn"] is None
+    rows = run(MetricQuery(("sales_each",), ("country",), period=MAY, compared=APRIL), layer)
+    assert {row[0]: row[1:3] for row in rows}["cn"] == (None, 1.0)
+    of_all = MetricQuery(("sales_each",), filters=(MetricFilter("country", Comparison.IN, ("de",)),), share=True)
+    refusal = compiled(of_all, layer, catalog())
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "not_additive"
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    layer = attrs.evolve(LAYER, metrics={**LAYER.metrics, "turnover_share": LAYER.metrics["buyers"]})
+
+    refusal = compiled(MetricQuery(("turnover", "turnover_share"), ("shop",), share=True), layer, catalog())
+
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "not_comparable"
+    day = attrs.evolve(LAYER, dimensions={**LAYER.dimensions, "day": Dimension(Names(("shop day",)), "sales.day")})
+    refusal = compiled(MetricQuery(("turnover",), ("day",), Bucket.DAY, period=MAY), day, catalog())
+    assert isinstance(refusal, Refusal)
+
+
+def test_the_lowest_is_never_what_has_no_value() -> None:
+    sql = compiled(
+        MetricQuery(("rate",), ("shop",), order=Order("rate", False), limit=1), LAYER, catalog(Dialect.MYSQL)
+    )
+
+    assert isinstance(sql, str)
+    assert sql.endswith("ORDER BY `rate` IS NULL, `rate` LIMIT 1")
+    assert isinstance(check(sql, catalog(Dialect.MYSQL)), CheckedQuery)
+
+
+@pytest.mark.parametrize("last", [29, 30])
+def test_hours_of_a_day_on_which_clocks_change_are_refused_and_not_off_by_one(last: int) -> None:
+    conventions = Conventions(zone="Europe/Berlin")  # its clocks changed on Sunday, 29 March 2026
+    layer = attrs.evolve(LAYER, conventions=conventions)
+    query = MetricQuery(("turnover_at",), bucket=Bucket.HOUR_OF_DAY)
+    for start in (27, 29):
+        period = Period(dt.date(2026, 3, start), dt.date(2026, 3, last) + dt.timedelta(days=1))
+
+        refusal = compiled(attrs.evolve(query, period=period), layer, catalog())
+
+        assert isinstance(refusal, Refusal)
+        assert refusal.code == "clocks_change"
+    before = Period(dt.date(2026, 3, 20), dt.date(2026, 3, 29))
+    assert "60 MINUTE" in str(compiled(attrs.evolve(query, period=before), layer, catalog()))
 
 
 def test_growth_orders_by_the_change() -> None:

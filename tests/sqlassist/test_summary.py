@@ -1,5 +1,6 @@
 from typing import Any
 
+import attrs
 import pytest
 
 from sqlassist.chart import chart_for
@@ -112,3 +113,22 @@ def test_what_no_chart_makes_clearer_has_none() -> None:
     assert chart_for(result({"server": ValueType.TEXT}, ("S1",), ("S2",)), LAYER, "en") is None
     many = [(f"S{i}", "1") for i in range(60)]
     assert chart_for(result(REVENUE, *many), LAYER, "en") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["It was 3 million.", "3M in all", "一共3万", "九百万", "three thousand", "twice as many", "涨了一半", "占三成"],
+)
+def test_a_number_that_a_model_scales_or_spells_out_is_made_up(text: str) -> None:
+    rows = result(REVENUE, ("S1", "1"), ("S2", "2"), ("S3", "3"))
+
+    assert numbers_not_in(text, rows, "revenue by server")
+
+
+def test_metrics_called_like_columns_beside_others_keep_their_names_and_units() -> None:
+    metrics = {**LAYER.metrics, "revenue_share": Metric(Names(("our part",)), "p", "SUM(b)", unit="USD")}
+    columns = {"revenue": ValueType.DECIMAL, "revenue_share": ValueType.DECIMAL}
+
+    text = summary_for(result(columns, ("5", "2")), attrs.evolve(LAYER, metrics=metrics), "en")
+
+    assert text == "revenue 5.00 USD, our part 2.00 USD."

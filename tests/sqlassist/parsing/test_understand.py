@@ -405,3 +405,29 @@ def test_where_only_the_metric_is_missing_it_is_asked_for(question: str) -> None
     assert isinstance(found, Ambiguous)
     assert [one.query.metrics for one in found.readings[:2]] == [("revenue",), ("active_players",)]
     assert isinstance(asked("top 3"), NotUnderstood)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "revenue != ios",
+        "revenue !ios",
+        "revenue <> ios",
+        "revenue -ios",
+        "servers with revenue > -5",
+        "收入大于-5的服务器",
+    ],
+)
+def test_a_sign_that_turns_a_meaning_round_is_not_passed_over(text: str) -> None:
+    assert isinstance(asked(text), NotUnderstood)
+
+
+@pytest.mark.parametrize(
+    "text", ["revenue - by channel", "non-iOS revenue", "5月-6月收入", "servers 1-5 revenue", "revenue!"]
+)
+def test_other_dashes_and_marks_still_are(text: str) -> None:
+    assert isinstance(asked(text), Understood)
+
+
+def test_bounds_the_wrong_way_round_are_no_question() -> None:
+    assert isinstance(asked("revenue by server between 200 and 100"), NotUnderstood)
