@@ -42,7 +42,7 @@ class AuditEntry:
     verdict: str
     """`pass` or `refuse`"""
     code: str
-    """Why it was refused."""
+    """Why it was refused; the way it went, where it passed and read no rows."""
     source: str
     sql: str
     """What was executed."""

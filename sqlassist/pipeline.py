@@ -127,8 +127,13 @@ async def answer(question: Question, conversation: Conversation, ports: Ports, e
         subjects=ports.subjects(conversation.asker.tenant),
     )
     ended = await _ended(work)
-    if not work.is_audited and ended.event.stage is not Stage.ANSWER:
-        ended = await _on_record(work, ended)
+    if not work.is_audited:
+        try:
+            ended = await _on_record(work, ended)
+        except trio.Cancelled:  # taken back before it was written: it is on record all the same
+            with trio.CancelScope(shield=True), trio.move_on_after(AUDIT_GRACE_SECONDS):
+                await _on_record(work, ended)
+            raise
     conversation.remember(work.remembered(ended.event, ended.choices))
     await emit(ended.event)
     return ended.event
@@ -158,10 +163,11 @@ async def _ended(work: Work) -> Ended:
 
 
 async def _on_record(work: Work, ended: Ended) -> Ended:
-    """Every attempt is on record, refused and failed ones too."""
-    code = str(ended.event.data.get("code", ended.event.stage))
+    """Every attempt is on record, refused and failed ones too, and those that read no rows."""
+    is_answer = ended.event.stage is Stage.ANSWER
+    code = str(ended.event.data.get("code", work.route if is_answer else ended.event.stage))
     try:
-        await work.audit("refuse", code)
+        await work.audit("pass" if is_answer else "refuse", code)
     except AuditError:
         return Ended(work.failed("audit_failed", say("audit_failed", work.language)))
     return ended

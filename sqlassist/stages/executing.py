@@ -267,8 +267,10 @@ async def _remember(work: Work, decision: Decision) -> None:
     ports, asker = work.ports, work.conversation.asker
     if decision.verified_id:
         await ports.library.used(work.tenant, decision.verified_id)
-    if decision.author in ("metric", "model", "verified") and work.route not in ("choice", "fix_sql"):
-        ports.caches.keep_decision(asker, work.subjects, work.text, work.today(work.subjects[0]), decision)
+    day = work.one_day()
+    is_asked = decision.author in ("metric", "model", "verified") and work.route not in ("choice", "fix_sql")
+    if is_asked and day is not None and not work.leans:
+        ports.caches.keep_decision(asker, work.subjects, work.text, day, decision)
     if decision.author == "model":
         await ports.library.fell_back(asker, work.text, decision)
 

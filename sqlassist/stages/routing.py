@@ -121,18 +121,19 @@ async def _by_words(work: Work) -> Ended | None:
                 work.text = described(one.query, subject.layer, work.language)
                 await work.tell(Stage.RESOLVED, text=work.text)
                 return _metric(work, subject, one.query, "a follow-up, completed")
-    elif ports.models and work.conversation.turns() and looks_like_follow_up(work.text):
+    is_whole = any(isinstance(one, Understood | Ambiguous) for _, one in understood)
+    if ports.models and work.conversation.turns() and looks_like_follow_up(work.text) and not is_whole:
         resolved = await standalone_for(work)
+        work.leans = not resolved
         if resolved:
-            work.text = resolved
+            work.text, understood = resolved, []
             await work.tell(Stage.RESOLVED, text=resolved)
-    day = work.today(work.subjects[0])
-    known = ports.caches.decision(work.conversation.asker, work.subjects, work.text, day)
+    known = _kept(work)
     if known is not None:
         work.route, work.why = Route.EXACT, f"asked before today; it was a {known.author} query"
         _decided(work, known)
         return None
-    verified = ports.library.match(work.tenant, work.text, work.subjects, day, values)
+    verified = _verified(work, values)
     if verified is not None:
         work.route, work.why = Route.VERIFIED, f"verified query {verified.verified_id}"
         _decided(work, verified)
@@ -144,6 +145,26 @@ async def _by_words(work: Work) -> Ended | None:
             (subject, _understand(work, subject, values.get(subject.source, {}))) for subject in work.subjects
         ]
     return _by_layer(work, understood)
+
+
+def _kept(work: Work) -> Decision | None:
+    """What the same words were found to ask today, wherever that is the same day."""
+    day = work.one_day()
+    if day is None or work.leans:
+        return None
+    return work.ports.caches.decision(work.conversation.asker, work.subjects, work.text, day)
+
+
+def _verified(work: Work, values: Mapping[str, Mapping[str, tuple[str, ...]]]) -> Decision | None:
+    """What is approved for these words, each source by its own day; None where that are two."""
+    if work.leans:
+        return None
+    found = [
+        match
+        for subject in work.subjects
+        if (match := work.ports.library.match(work.tenant, work.text, (subject,), work.today(subject), values))
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _understand(work: Work, subject: Subject, values: Mapping[str, tuple[str, ...]]) -> Understanding:

@@ -60,6 +60,9 @@ class Work:
     cached_tokens: int = 0
     output_tokens: int = 0
     is_audited: bool = False
+    leans: bool = False
+    """Its words mean something else after another question: they are neither looked up nor kept by them."""
+    _days: dict[str, dt.date] = attrs.field(factory=dict, init=False)
 
     @property
     def tenant(self) -> Any:
@@ -67,9 +70,17 @@ class Work:
         return self.conversation.asker.tenant
 
     def today(self, subject: Subject) -> dt.date:
-        """The business day at a source."""
+        """The business day at a source; the same to the end of the question, though midnight may pass meanwhile."""
         conventions = subject.layer.conventions
-        return self.ports.today(f"{conventions.zone}|{conventions.day_start}")
+        rule = f"{conventions.zone}|{conventions.day_start}"
+        if rule not in self._days:
+            self._days[rule] = self.ports.today(rule)
+        return self._days[rule]
+
+    def one_day(self) -> dt.date | None:
+        """The business day of all sources; None while one of them has begun it and another has not."""
+        days = {self.today(subject) for subject in self.subjects}
+        return days.pop() if len(days) == 1 else None
 
     def compiled(self, subject: Subject, query: MetricQuery) -> str | Refusal:
         """A metric query as SQL of a source, from rollups as far as they go."""
