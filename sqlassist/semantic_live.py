@@ -1,5 +1,6 @@
 """A semantic layer beside the data that it is about, as a tenant's own account sees it: one query a table and key."""
 
+import datetime as dt
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 import attrs
@@ -18,6 +19,7 @@ from sqlassist.scope import layer_for
 from sqlassist.semantic_draft import Magnitude, SeenTable, is_time_candidate
 from sqlassist.shapes import quoted
 
+DAYS_LOOKED_AT = (31, 366)
 MOST_VALUES = 50  # of one dimension: more are no enumeration
 Run = Callable[[str, TenantId, CheckedQuery], Awaitable[ResultSet | Refusal]]
 """Runs a query on a source as a tenant. Raises `DatabaseError`."""
@@ -103,11 +105,26 @@ async def _table_problems(
 
 
 def _first_row(table: Table, columns: tuple[Column, ...], catalog: Catalog) -> str:
+    """Its columns' types are known without any row, so that of a partitioned table a day without rows will do."""
     names = ", ".join(quoted(column.name, catalog.dialect) for column in columns)
-    partition = ""
-    if table.partition is not None:  # any condition satisfies the gate, and this one reads no more than a row
-        partition = f" WHERE {quoted(table.partition, catalog.dialect)} IS NOT NULL"
-    return f"SELECT {names} FROM {quoted(table.name, catalog.dialect)}{partition} LIMIT 1"
+    partition = _restricted(table, catalog, dt.date(1970, 1, 1), dt.date(1970, 1, 2))
+    where = f" WHERE {partition}" if partition else ""
+    return f"SELECT {names} FROM {quoted(table.name, catalog.dialect)}{where} LIMIT 1"
+
+
+def _restricted(table: Table, catalog: Catalog, start: dt.date, end: dt.date) -> str:
+    """A condition on the column that a table is partitioned by; empty where it is not."""
+    if table.partition is None:
+        return ""
+    column = table.column(table.partition)
+    name = quoted(table.partition, catalog.dialect)
+    if column is not None and column.type.is_numeric:  # moments since 1970, in seconds or finer
+        return f"{name} >= {_seconds(start)} AND {name} < {_seconds(end) * 1_000_000}"
+    return f"{name} >= '{start}' AND {name} < '{end}'"
+
+
+def _seconds(day: dt.date) -> int:
+    return (day - dt.date(1970, 1, 1)).days * 86_400
 
 
 def _type_problems(table: Table, columns: tuple[Column, ...], result: ResultSet) -> Iterator[str]:
@@ -117,8 +134,17 @@ def _type_problems(table: Table, columns: tuple[Column, ...], result: ResultSet)
             yield f"{table.name}.{column.name} is configured as {column.type}, but holds {seen.type}"
 
 
-async def sampled(config: SqlConfig, source: str, tenant: TenantId, run: Run) -> dict[str, tuple[str, ...] | Refusal]:
-    """Frequent values of every dimension that is marked enumerable and has none declared.
+async def sampled(
+    config: SqlConfig, source: str, tenant: TenantId, today: dt.date, run: Run
+) -> dict[str, tuple[str, ...] | Refusal]:
+    """Frequent values of every dimension that is marked enumerable.
+
+    Args:
+        config: The databases.
+        source: Which of them.
+        tenant: As whom.
+        today: Of tables that are partitioned by time, the last month is looked at; the last year where that is empty.
+        run: Runs a query.
 
     Returns:
         Dimension → its values, the most frequent first; or why they could not be had.
@@ -128,8 +154,7 @@ async def sampled(config: SqlConfig, source: str, tenant: TenantId, run: Run) ->
     for name, dimension in layer_for(config.sources[source].semantic, catalog).dimensions.items():
         if not dimension.enumerable:
             continue
-        sql = sampling_sql(dimension.column, catalog.dialect, MOST_VALUES)
-        result = await _asked(sql, catalog, source, tenant, run, MOST_VALUES)
+        result = await _frequent(dimension.column, catalog, source, tenant, today, run)
         if isinstance(result, Refusal):
             found[name] = result
         elif len(result.rows) >= MOST_VALUES:
@@ -137,6 +162,22 @@ async def sampled(config: SqlConfig, source: str, tenant: TenantId, run: Run) ->
         else:
             found[name] = tuple(str(row[0]) for row in result.rows if row[0] is not None)
     return found
+
+
+async def _frequent(
+    place: str, catalog: Catalog, source: str, tenant: TenantId, today: dt.date, run: Run
+) -> ResultSet | Refusal:
+    table = catalog.table(place.partition(".")[0])
+    assert table is not None, "the layer was cut to the catalog"
+    result: ResultSet | Refusal = Refusal("no_rows", place, "it has no rows")
+    for days in DAYS_LOOKED_AT if table.partition is not None else (0,):
+        start, end = today - dt.timedelta(days=days), today + dt.timedelta(days=1)
+        where = _restricted(table, catalog, start, end)
+        sql = sampling_sql(place, catalog.dialect, MOST_VALUES, where)
+        result = await _asked(sql, catalog, source, tenant, run, MOST_VALUES)
+        if isinstance(result, Refusal) or result.rows:
+            break
+    return result
 
 
 async def magnitudes(

@@ -31,6 +31,7 @@ _COMMANDS: dict[str, str] = {
     "devices": "actors.cli.devices:devices",
     "doctor": "actors.cli.doctor:doctor",
     "engine": "actors.cli.engine:engine",
+    "farm": "actors.cli.farm:farm",
     "export": "actors.cli.export:export_command",
     "findings": "actors.cli.findings:findings",
     "evaluate": "actors.cli.evaluate:evaluate",
@@ -71,6 +72,7 @@ class MainGroup(LazyGroup):
 @click.command(
     cls=MainGroup,
     lazy=_COMMANDS,
+    extras=dict.fromkeys(("asyncmy", "pymysql", "trio_asyncio"), "sql"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(metadata.version("corral"), prog_name="corral")

@@ -1,5 +1,6 @@
 """`corral semantic`: start a semantic layer from a database, check it, and see what a model is told of it."""
 
+import datetime as dt
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -181,7 +182,7 @@ def _sample(config: SqlConfig, config_file: Path, name: str, tenant: TenantId, l
     if not named or (config_file.parent / named).resolve() != layer_file.resolve():
         text = f"{config_file} does not name {layer_file} as semantic_file of {name!r}: its marks are not known"
         raise ScenarioError([Problem(text, f"$.sources.{name}.semantic_file", str(config_file))])
-    found = _with_sources(config, partial(sampled, config, name, tenant))
+    found = _with_sources(config, partial(sampled, config, name, tenant, dt.datetime.now(dt.UTC).date()))
     if not found:
         click.echo("no dimension is marked enumerable: nothing was read")
         return

@@ -1,6 +1,9 @@
 """`corral semantic`: a draft from a database, marks of a person, samples, and a check beside the data."""
 
 import contextlib
+import datetime as dt
+import subprocess
+import sys
 from pathlib import Path
 
 import attrs
@@ -11,8 +14,14 @@ from click.testing import CliRunner, Result
 from actors.cli.semantic import semantic
 from actors.semantic_merge import MergeError, with_values
 from actors.sql_configuration import load_sql_config
+from runtime.ids import TenantId
+from sqlassist.execute.sources import open_sources
+from sqlassist.guard.checked import CheckedQuery
+from sqlassist.messages import Refusal
+from sqlassist.result import ResultSet
+from sqlassist.semantic_live import live_problems, sampled
 from tests.kit.mariadb import mariadb, mariadb_marks
-from tests.kit.sql_world import provision, world_settings
+from tests.kit.sql_world import ALPHA, provision, sql_world, world_settings
 
 TABLES = """
 [sources.shop.tables.orders]
@@ -224,6 +233,35 @@ class TestOnMariaDb:
         assert "table orders cannot be read" in told
         assert "corral sql provision" in told
         assert "table roles" not in told
+
+    async def test_partitioned_tables_are_looked_at_too(self) -> None:
+        world = sql_world()
+        today = dt.date(2026, 6, 30)
+        async with open_sources(world.config) as sources:
+
+            async def run(source: str, tenant: TenantId, query: CheckedQuery) -> ResultSet | Refusal:
+                return await sources.execute(source, tenant, query)
+
+            assert await live_problems(world.config, "game", ALPHA, run) == []
+            found = await sampled(world.config, "game", ALPHA, today, run)
+
+        product = found["product"]
+        assert not isinstance(product, Refusal)
+        assert "season_pass" in product
+        assert found["region"]
+
+
+def test_missing_packages_are_told() -> None:
+    code = (
+        "import sys; sys.modules['pymysql'] = None\n"
+        "from actors.cli.main import corral\n"
+        "corral(['semantic', 'check', 'x'])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+
+    assert "pip install 'corral[sql]'" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def provision_source(config_file: Path) -> None:
