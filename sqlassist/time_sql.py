@@ -96,8 +96,8 @@ def _day(column: str, time: TimeColumn, rule: DayRule, period: Period | None, di
     if time.kind is TimeKind.DATE:
         return column
     pieces = _pieces(time, rule, period)
-    if len(pieces) == 1 and pieces[0].odd_day is None:
-        return _shifted_day(column, time, pieces[0].offset_minutes, dialect)
+    if len(pieces) == 1:
+        return _piece_day(column, time, pieces[0], dialect)
     cases = []
     for piece in pieces[:-1]:
         until = moment_literal(rule.begin(piece.until), time)

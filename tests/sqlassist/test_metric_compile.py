@@ -265,6 +265,18 @@ def test_the_lowest_is_never_what_has_no_value() -> None:
     assert isinstance(check(sql, catalog(Dialect.MYSQL)), CheckedQuery)
 
 
+@pytest.mark.parametrize("dialect", list(Dialect))
+@pytest.mark.parametrize("bucket", [Bucket.DAY, Bucket.WEEK, Bucket.MONTH, Bucket.DAY_OF_WEEK])
+def test_the_one_day_on_which_clocks_change_is_a_day(bucket: Bucket, dialect: Dialect) -> None:
+    layer = attrs.evolve(LAYER, conventions=Conventions(zone="Europe/Berlin", week_start="sunday"))
+    period = Period(dt.date(2026, 3, 29), dt.date(2026, 3, 30))
+
+    sql = compiled(MetricQuery(("turnover_at",), bucket=bucket, period=period), layer, catalog(dialect))
+
+    assert isinstance(sql, str)
+    assert isinstance(check(sql, catalog(dialect)), CheckedQuery)
+
+
 @pytest.mark.parametrize("last", [29, 30])
 def test_hours_of_a_day_on_which_clocks_change_are_refused_and_not_off_by_one(last: int) -> None:
     conventions = Conventions(zone="Europe/Berlin")  # its clocks changed on Sunday, 29 March 2026
