@@ -14,6 +14,8 @@ from sqlassist.semantic import NAME_PATTERN, Metric, Names, SemanticLayer, TimeK
 
 MAX_PHRASE = 60  # a longer one is a sentence, which nobody types twice in the same way
 
+MAX_FORMAT = 40  # characters of a number's format, as `S{:03d}`
+
 Tables = Mapping[str, Mapping[str, ColumnType]]
 """Table → column → type: what may be named."""
 
@@ -191,6 +193,9 @@ def _expression_problems(
     text: str, columns: Iterable[str], table: str, dialect: Dialect, *, with_aggregates: bool = False
 ) -> Iterator[str]:
     tree = _parsed(text, dialect)
+    if isinstance(tree, exp.Alias):
+        yield f"{text!r} names its result, which is called like the metric: leave AS out"
+        return
     if tree is None:
         yield f"{text!r} is no expression that can be read as {dialect} SQL"
         return
@@ -233,6 +238,9 @@ def _dimension_problems(layer: SemanticLayer, tables: Tables) -> Iterator[tuple[
 
 
 def _format_problems(text: str) -> Iterator[str]:
+    if len(text) > MAX_FORMAT or re.search(r"\{[^}]*\d{3}", text):  # {:999999999d} is a format too, of a gigabyte
+        yield f"{text[:MAX_FORMAT]!r} is no format of one number: write {{}} or {{:03d}}"
+        return
     try:
         if text.format(7) == text.format(8):
             yield f"{text!r} has no place for the number: write {{}} or {{:03d}}"

@@ -63,7 +63,24 @@ def understand(
     """
     if len(text) > MAX_CHARACTERS:
         return NotUnderstood((), "leftover")
-    return _Question(text, layer, catalog, today, values, previous).answer()
+    asked = _Question(text, layer, catalog, today, values, previous)
+    answer = asked.answer()
+    doubtful = asked.doubtful_values()
+    if not doubtful:
+        return answer
+    plain_values = {name: tuple(v for v in kept if v not in doubtful.get(name, ())) for name, kept in values.items()}
+    return _weighed(answer, _Question(text, layer, catalog, today, plain_values, previous).answer())
+
+
+def _weighed(answer: Understanding, plain: Understanding) -> Understanding:
+    """What rows made of a question's words, against what the words mean by themselves: never the rows' word alone."""
+    if not isinstance(plain, Understood):
+        return answer
+    if not isinstance(answer, Understood):
+        return plain if isinstance(answer, NotUnderstood) else answer
+    if answer.query == plain.query:
+        return answer
+    return Ambiguous("", (Reading(plain.query), Reading(answer.query)))
 
 
 class _Question:
@@ -98,6 +115,12 @@ class _Question:
                 return NotUnderstood(tuple(item.text for item in left), "leftover", self._nearest(rest))
             items = again
         return self._read(items)
+
+    def doubtful_values(self) -> Mapping[str, tuple[str, ...]]:
+        """All sampled values that mean something without them, where the question holds one of them; else none."""
+        doubtful = self.vocabulary.doubtful
+        is_held = any(normalised(value) in self.text for values in doubtful.values() for value in values)
+        return doubtful if is_held else {}
 
     def _completed(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
         """`D1 and D7 retention`: with the end of the second name behind the first one, where that explains it."""

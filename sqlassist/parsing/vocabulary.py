@@ -12,10 +12,17 @@ from sqlassist.parsing.tokens import Token, singular, words_of
 from sqlassist.semantic import Entity, SemanticLayer
 
 MAX_KEPT = 16  # layers of tenants that are asked at the same time; one is a few hundred KB
+MAX_NAME = 200  # characters of a value that a question is searched for; longer ones are texts, and no names
 MAX_BETWEEN = 2  # words between those of a name: `money that was made`
 _HOW_MANY = ("多少", "多少个", "有多少", "有多少个", "几个", "有几个")
 _KINDS = tuple(words_of(phrase) for phrase in ("type", "kind", "category", "类型", "种类", "类别"))
 """`activities by type`: the last word of a dimension's name will do, if only one dimension fits."""
+_SPOKEN_TIMES = (
+    "jan feb mar apr may june jun july jul aug sep sept oct nov dec mon tue wed thu fri sat sun friday sunday "
+    "today tomorrow last this next previous past current recent ago since until till before after from to now "
+    "minute hour day week weekend month quarter q half h year date ytd mtd"
+)
+_SPOKEN_TIMES_ZH = "今昨前明后去上本这下个近最天日号周月年季度旬时分秒初末底至到从一二三四五六七八九十百千万零两半"
 _LAYER_KINDS = frozenset({Kind.METRIC, Kind.DIMENSION, Kind.VALUE, Kind.ENTITY})
 
 
@@ -55,6 +62,8 @@ class Vocabulary:
     """Dimension → how a spoken number becomes a value."""
     counters: Mapping[str, str]
     """A Han character behind a number → the dimension whose name ends with it: `20级`."""
+    doubtful: Mapping[str, tuple[str, ...]]
+    """Sampled values, by dimension, whose words mean something without them: rows may hold `last week` or `not ios`."""
 
     def matches(self, tokens: Sequence[Token], start: int) -> Iterator[Match]:
         """Every phrase that begins at a token."""
@@ -144,7 +153,26 @@ def _made(layer: SemanticLayer, values: Mapping[str, tuple[str, ...]]) -> Vocabu
                 if other not in taken:
                     _add(root, Entry(other, attrs.evolve(entry.sense, rank=int(other == entry.words[: len(other)]))))
     formats = {name: one.number_format for name, one in layer.dimensions.items() if one.number_format}
-    return Vocabulary(root, frozenset(known), formats, _counters(layer))
+    return Vocabulary(root, frozenset(known), formats, _counters(layer), _doubtful(layer, values))
+
+
+def _doubtful(layer: SemanticLayer, values: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+    meant = {singular(word) for entry in (*_general(layer), *_of_layer(layer, {})) for word in entry.words}
+    meant.update(singular(word) for word in (*words_en.TIME_WORDS, *_SPOKEN_TIMES.split(), *_SPOKEN_TIMES_ZH))
+    found: dict[str, tuple[str, ...]] = {}
+    for name in values.keys() & layer.dimensions.keys():
+        declared = layer.dimensions[name].values
+        mine = tuple(
+            stored
+            for stored in values[name]
+            if len(stored) <= MAX_NAME
+            and stored not in declared
+            and stored.strip()
+            and all(singular(word) in meant or word[0].isdigit() for word in words_of(stored))
+        )
+        if mine:
+            found[name] = mine
+    return found
 
 
 def _counts(layer: SemanticLayer, name: str) -> bool:
@@ -210,7 +238,9 @@ def _of_layer(layer: SemanticLayer, values: Mapping[str, tuple[str, ...]]) -> It
     for dimension_name, stored_values in values.items():
         if dimension_name in layer.dimensions:
             for stored in stored_values:
-                if not _is_number(stored):  # `top 3` is no value; numbers are values beside their dimension alone
+                if len(stored) <= MAX_NAME and not _is_number(
+                    stored
+                ):  # `top 3` is no value; numbers are values beside their dimension alone
                     yield Entry(words_of(stored), Sense(Kind.VALUE, dimension_name, stored))
     for name, entity in layer.entities.items():
         for phrase in sorted(_counted_things(layer, entity)):

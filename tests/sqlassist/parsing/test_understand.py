@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sqlassist.messages import Refusal
 from sqlassist.metric_compile import compiled
-from sqlassist.metric_query import MetricQuery
+from sqlassist.metric_query import MetricQuery, described
 from sqlassist.parsing.understand import understand
 from sqlassist.understanding import Ambiguous, NotUnderstood, Understood
 from tests.kit.questions import TODAY, asked, clinic, in_words, sample
@@ -431,3 +431,46 @@ def test_other_dashes_and_marks_still_are(text: str) -> None:
 
 def test_bounds_the_wrong_way_round_are_no_question() -> None:
     assert isinstance(asked("revenue by server between 200 and 100"), NotUnderstood)
+
+
+@pytest.mark.parametrize(
+    ("question", "rows", "plain"),
+    [
+        ("revenue last week", "last week", "revenue; 2026-06-08..2026-06-14"),
+        ("revenue not ios", "not ios", "revenue; channel ≠ iOS"),
+        ("top 3 servers by revenue in may", "may", f"revenue; by server; {MAY}; top 3"),
+        ("all revenue", "all", "revenue"),
+        ("revenue on 2026-05-01", "2026-05-01", "revenue; 2026-05-01"),
+        ("上周收入", "上周", "revenue; 2026-06-08..2026-06-14"),
+    ],
+)
+def test_a_value_from_rows_never_takes_over_words_that_mean_something(question: str, rows: str, plain: str) -> None:
+    layer, catalog = sample()
+    values = {"channel": (rows, "Steam Deck")}
+
+    found = understand(question, layer, catalog, today=TODAY, values=values)
+
+    assert isinstance(found, Ambiguous)
+    assert [described(reading.query, layer, "en") for reading in found.readings] == [
+        plain,
+        next(text for text in [described(found.readings[1].query, layer, "en")] if f"channel = {rows}" in text),
+    ]
+
+
+def test_a_value_from_rows_that_breaks_a_question_is_not_taken() -> None:
+    layer, catalog = sample()
+
+    found = understand("top 3 servers by revenue", layer, catalog, today=TODAY, values={"channel": ("top 3", "", " ")})
+
+    assert isinstance(found, Understood)
+    assert found.query.limit == 3
+
+
+def test_values_from_rows_that_are_names_are_taken() -> None:
+    layer, catalog = sample()
+    values = {"channel": ("Steam Deck", "x " * 100_000)}
+
+    found = understand("revenue from steam deck", layer, catalog, today=TODAY, values=values)
+
+    assert isinstance(found, Understood)
+    assert found.query.filters[0].values == ("Steam Deck",)
