@@ -35,7 +35,8 @@ class _Shelf:
 
     version: int
     queries: tuple[VerifiedQuery, ...]
-    retriever: Retriever
+    retriever: Retriever | None = None
+    """Made when a model is first shown examples."""
 
 
 class AssistantLibrary:
@@ -99,7 +100,10 @@ class AssistantLibrary:
 
     def examples_without(self, tenant: TenantId, text: str, count: int, exclude: tuple[str, ...]) -> tuple[Shot, ...]:
         """As `examples`, without some folded questions: for evaluation."""
-        found = self._shelf(tenant).retriever.examples(text, count, exclude)
+        shelf = self._shelf(tenant)
+        if shelf.retriever is None:
+            shelf.retriever = Retriever(_known(shelf.queries), embed=self._embed, rerank=self._rerank)
+        found = shelf.retriever.examples(text, count, exclude)
         return tuple(Shot(one.question, one.sql) for one in found)
 
     async def used(self, tenant: TenantId, verified_id: str) -> None:
@@ -153,11 +157,10 @@ class AssistantLibrary:
             version = self.store.versions().get(tenant, 0)
             if known is None or known.version != version:
                 queries = self.store.queries(tenant, Status.APPROVED)
-                retriever = Retriever(_known(queries), embed=self._embed, rerank=self._rerank)
-                known = self._shelves[tenant] = _Shelf(version, queries, retriever)
+                known = self._shelves[tenant] = _Shelf(version, queries)
         except VerifiedStoreError as error:
             emit("actors.library.unreadable", level="error", tenant=tenant, error=str(error))
-            known = known if known is not None else _Shelf(0, (), Retriever(()))
+            known = known if known is not None else _Shelf(0, ())
         return known
 
     def _current(self, tenant: TenantId, subject: Subject) -> tuple[VerifiedQuery, ...]:
