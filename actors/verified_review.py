@@ -13,7 +13,7 @@ from sqlassist.config import SqlConfig
 from sqlassist.language import folded
 from sqlassist.ports import Subject
 from sqlassist.training import chats_of, exportable
-from sqlassist.verified import Status, VerifiedQuery, guard_refusal, moving_times, problems_of, rechecked
+from sqlassist.verified import Status, VerifiedQuery, conflicts_of, guard_refusal, moving_times, problems_of, rechecked
 from sqlassist.verified_store import VerifiedStore
 
 
@@ -46,14 +46,17 @@ def subject_for(config: SqlConfig, tenant: TenantId, source: str) -> Subject:
     return found[source or next(iter(found))]
 
 
-def checked_for(query: VerifiedQuery, subject: Subject, today: dt.date) -> VerifiedQuery:
+def checked_for(
+    query: VerifiedQuery, subject: Subject, today: dt.date, others: Sequence[VerifiedQuery] = ()
+) -> VerifiedQuery:
     """The query, fit to be approved, with the source and the schema's version that it was checked for.
 
     Raises:
-        ReviewError: the guard does not take it, slots and placeholders differ, or the question's times move and the
-            SQL's do not.
+        ReviewError: the guard does not take it, slots and placeholders differ, the question's times move and the SQL's
+            do not, or another approved query has one of its wordings.
     """
-    problems = list(problems_of(query, subject.layer))
+    query = attrs.evolve(query, source=subject.source)
+    problems = [*problems_of(query, subject.layer), *conflicts_of(query, others)]
     if not problems:
         refusal = guard_refusal(query.sql, subject.catalog)
         if refusal is not None:

@@ -337,6 +337,23 @@ def _listed(names: frozenset[str] | set[str]) -> str:
     return ", ".join(f":{name}" for name in sorted(names)) or "no placeholders"
 
 
+def conflicts_of(query: VerifiedQuery, others: Sequence[VerifiedQuery]) -> tuple[str, ...]:
+    """Approved queries that would share a wording with another answer: then neither would be given.
+
+    One with the same question is none of them: it is replaced.
+    """
+    found = []
+    for other in others:
+        is_beside = other.status is Status.APPROVED and (other.tenant, other.source) == (query.tenant, query.source)
+        if not is_beside or other.id == query.id or other.sql == query.sql:
+            continue
+        if other.folded_phrasings[0] == query.folded_phrasings[0]:
+            continue
+        shared = sorted(set(query.folded_phrasings) & set(other.folded_phrasings))
+        found += [f"{text!r} is a wording of {other.id} with other SQL: neither would answer" for text in shared]
+    return tuple(found)
+
+
 def rechecked(query: VerifiedQuery, catalog: Catalog) -> VerifiedQuery:
     """An approved or stale query after its schema has changed.
 

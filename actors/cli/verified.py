@@ -216,8 +216,9 @@ def add(
         held_out=bool(held_out),
     )
     subject = subject_for(_databases(config_file), query.tenant, source)
-    query = checked_for(query, subject, datetime.now(UTC).date())
+    query = checked_for(query, subject, datetime.now(UTC).date())  # before a folder is made for it
     with _store(state_folder, config_file, is_new=True) as store:
+        query = checked_for(query, subject, datetime.now(UTC).date(), store.queries(query.tenant, Status.APPROVED))
         click.echo(store.add(query, by).id)
 
 
@@ -237,7 +238,7 @@ def _decided(status: Status, verified_id: str, options: dict[str, Any]) -> None:
     with _store(state_folder, config_file) as store:
         query = attrs.evolve(store.query(verified_id), **changes)
         subject = subject_for(_databases(config_file), query.tenant, query.source)
-        query = checked_for(query, subject, datetime.now(UTC).date())
+        query = checked_for(query, subject, datetime.now(UTC).date(), store.queries(query.tenant, Status.APPROVED))
         changes |= {"source": query.source, "catalog_version": query.catalog_version, "reason": ""}
         store.decide(verified_id, status, by, options["note"], **changes)
     click.echo(f"{verified_id} {status.value}")

@@ -107,6 +107,18 @@ def test_mistakes_are_clear(desk: Desk, arguments: list[str], told: str) -> None
     assert told in desk(*arguments, code=2).output
 
 
+def test_a_wording_that_another_query_has_is_told(desk: Desk) -> None:
+    base = ["add", "--tenant", "tenant1", "--question", "best product", "--wording", "top product"]
+    desk(*base, "--sql", "SELECT COUNT(*) AS n FROM payments")
+
+    done = desk("add", "--tenant", "tenant1", "--question", "Top product?", "--sql", "SELECT 1 AS n", code=2)
+
+    assert "'top product' is a wording of v-" in done.output
+    desk(*base, "--sql", "SELECT 2 AS n")
+    assert [one["status"] for one in desk.lines("list")] == ["rejected", "approved"], "the same question is replaced"
+    desk("add", "--tenant", "tenant2", "--question", "Top product?", "--sql", "SELECT 1 AS n")
+
+
 def test_an_unknown_id(desk: Desk) -> None:
     desk.proposed("x", "SELECT 1 AS x")
 
