@@ -38,6 +38,10 @@ class Refused(Exception):
     """What was asked for does not fit the present state; the text says why."""
 
 
+class Missing(Refused):
+    """There is no such run."""
+
+
 @attrs.define(eq=False)
 class Store:
     """What a farm knows, in a database that is open. Times are seconds since 1970."""
@@ -82,11 +86,11 @@ class Store:
         """One run.
 
         Raises:
-            Refused: there is none.
+            Missing: there is none.
         """
         found = self._db.rows("SELECT * FROM runs WHERE run = ?", (run,))
         if not found:
-            raise Refused(f"there is no run {run!r}")
+            raise Missing(f"there is no run {run!r}")
         return run_from_row(found[0])
 
     def runs(

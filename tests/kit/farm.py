@@ -1,18 +1,33 @@
 """Farms for tests: phones that nobody looks for, scenarios whose runs are `tests.kit.farm_run`."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import attrs
 import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config, Sockets
+from hypercorn.trio.run import worker_serve
+from starlette.applications import Starlette
 
-from actors.farm.config import AdbPool, FarmConfig, FarmFolders, FarmLimits, FarmTokens
-from actors.farm.daemon import Farm
+from actors.farm.access import Gate
+from actors.farm.api import Api, farm_app
+from actors.farm.client import Answer, FarmClient
+from actors.farm.config import AdbPool, FarmConfig, FarmFolders, FarmLimits, FarmListen, FarmTokens
+from actors.farm.daemon import Farm, open_farm
 from actors.farm.records import RunRecord
+from actors.farm.serve import open_socket
 from actors.farm.submission import parse_submission
 from actors.farm.work import RunState
+from actors.login_limits import FailedLogins
+from actors.token_store import Role, TokenStore, create_token
 from runtime.ids import TenantId
+from runtime.secret import Secret
 
 PROGRAM = (sys.executable, str(Path(__file__).with_name("farm_run.py")))
 PATIENCE_SECONDS = 60.0
@@ -78,3 +93,46 @@ async def wait_playing(farm: Farm, run: str) -> RunRecord:
         while not await log.exists() or b"playing" not in await log.read_bytes():
             await trio.sleep(0.02)
     return record
+
+
+@attrs.define(eq=False)
+class ServedFarm:
+    """A farm behind its API, with tokens of two tenants."""
+
+    farm: Farm
+    url: str
+    tokens: dict[str, Secret]
+    app: Starlette
+
+    async def call(self, who: str, method: str, path: str, body: Any = None, **query: Any) -> Answer:
+        """As somebody of `tokens`; raises FarmRefused."""
+        client = FarmClient(self.url, self.tokens[who])
+        return await trio.to_thread.run_sync(partial(client.call, method, path, body, query))
+
+
+@asynccontextmanager
+async def open_served(config: FarmConfig, **limits: Any) -> AsyncIterator[ServedFarm]:
+    """On a port of its own, in this process."""
+    now = datetime.now(UTC)
+    path = Path(config.tokens.file)
+    tokens = {"nobody": Secret("corral_000000000000_" + "0" * 64)}
+    for tenant in ("games", "other"):
+        for role in Role:
+            made = create_token(path, user=f"{role}-{tenant}", tenant=TenantId(tenant), roles=[role], now=now)
+            tokens[f"{tenant}.{role}"] = made[1]
+    store = TokenStore(path)
+    store.load()
+    sock = open_socket(FarmListen(port=0))
+    server = Config()
+    server.accesslog = server.errorlog = None
+    server.graceful_timeout = 1.0
+    stop = trio.Event()
+    with sock:
+        async with open_farm(config, program=PROGRAM) as farm, trio.open_nursery() as nursery:
+            gate = Gate(store, FailedLogins(limits.get("failed_logins_per_minute", 100_000)))
+            app = farm_app(Api(farm), gate)
+            serve = partial(worker_serve, ASGIWrapper(cast("Any", app)), server, sockets=Sockets([], [sock], []))
+            await nursery.start(partial(serve, shutdown_trigger=stop.wait))
+            yield ServedFarm(farm, f"http://127.0.0.1:{sock.getsockname()[1]}", tokens, app)
+            stop.set()
+            nursery.cancel_scope.cancel()

@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     for phone in mine:
         phone.unlink(missing_ok=True)
     code = int(does.get("code", "0"))
-    if "once" in does and re.search(r"-\d+$", run):
+    if "once" in does and re.search(r"Z-[0-9a-f]{6}-\d+$", run):
         code = 0
     summary = {"run": {"run": run}, "episodes": [], "totals": {"episodes": 1, "tenant": settings["tenant"].strip('"')}}
     (folder / "summary.json").write_text(json.dumps(summary))

@@ -14,8 +14,8 @@ from actors.farm.work import AttemptOutcome, RunState
 from tests.kit.farm import PATIENCE_SECONDS, write_scenario
 
 ROOT = Path(__file__).resolve().parents[3]
-RUNS = 10
-KILLS = 4
+RUNS = 5
+KILLS = 2
 
 
 def start(folder: Path) -> "subprocess.Popen[str]":
@@ -83,3 +83,19 @@ def test_every_run_ends_once_however_often_the_daemon_is_killed(tmp_path: Path) 
         assert len(outcomes) < MAX_INTERRUPTIONS
     assert not (tmp_path / "farm" / "violations").exists()
     assert not list((tmp_path / "farm" / "held").iterdir())
+
+
+def test_phones_of_a_killed_daemon_are_used_again_once_its_processes_are_gone(tmp_path: Path) -> None:
+    write_scenario(tmp_path, "one", "seconds=0.5 linger=3", phones=3)
+    write_scenario(tmp_path, "two", "seconds=0.5 linger=3", phones=3)
+    first = start(tmp_path)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not list((tmp_path / "farm").glob("held/*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    kill(first)
+    second = start(tmp_path)
+    wait_until_over(tmp_path, 1)
+    kill(second)
+
+    assert not (tmp_path / "farm" / "violations").exists()

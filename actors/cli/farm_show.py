@@ -1,0 +1,84 @@
+"""What `corral farm` prints for people. Text of scenarios and phones is data: nothing in it steers a terminal."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+_WHOLE = frozenset({"run", "attempt", "phone", "state"})  # what somebody copies, or looks for
+
+
+def print_runs(runs: Sequence[Mapping[str, Any]]) -> None:
+    """One line a run."""
+    _console().print(runs_table(runs))
+
+
+def print_run(run: Mapping[str, Any]) -> None:
+    """All of one run."""
+    about = Table(show_header=False, box=None)
+    for key in ("run", "state", "reason", "scenario", "tenant", "user", "phones", "labels", "priority", "daily"):
+        about.add_row(key, _cell(run[key]))
+    for key in ("repeats", "flaky", "pinned", "origin", "submitted_at", "ready_at", "ended_at"):
+        about.add_row(key, _cell(run[key]))
+    columns = ("attempt", "outcome", "started_at", "ended_at", "exit_code", "phone_minutes", "cost", "reason")
+    parts: list[RenderableType] = [about, Text()]
+    parts.append(_table(columns, run["attempts"]))
+    if run["progress"]:
+        parts.append(_table(("phone", "app", "state", "step", "score", "why"), run["progress"]))
+    _console().print(Group(*parts))
+
+
+def print_phones(phones: Sequence[Mapping[str, Any]]) -> None:
+    """One line a phone."""
+    _console().print(phones_table(phones))
+
+
+def print_farm(look: Mapping[str, Any]) -> None:
+    """The whole farm, once."""
+    _console().print(farm_view(look))
+
+
+def farm_view(look: Mapping[str, Any]) -> RenderableType:
+    """Counts, what plays, and what waits and why."""
+    farm = look["farm"]
+    drained = "  drained" if farm["draining"] else ""
+    counts = (
+        f"{farm['playing']} play, {farm['queued']} wait; phones: {farm['phones']}, {farm['busy_phones']} busy, "
+        f"{farm['paused_phones']} paused{drained}"
+    )
+    return Group(Text(counts, style="bold"), runs_table(look["running"]), runs_table(look["queued"]))
+
+
+def runs_table(runs: Sequence[Mapping[str, Any]]) -> Table:
+    """Run, state, scenario, tenant, user, phones, submitted_at, reason."""
+    return _table(("run", "state", "scenario", "tenant", "user", "phones", "submitted_at", "reason"), runs)
+
+
+def phones_table(phones: Sequence[Mapping[str, Any]]) -> Table:
+    """Phone, pool, labels, state, attempt."""
+    return _table(("phone", "pool", "labels", "state", "paused", "attempt"), phones)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, header_style="bold")
+    for column in columns:
+        table.add_column(column, no_wrap=column in _WHOLE)
+    for row in rows:
+        table.add_row(*(_cell(row.get(column)) for column in columns))
+    return table
+
+
+def _cell(value: Any) -> Text:
+    if value is None or value == []:
+        return Text("-")
+    if isinstance(value, list):
+        value = ", ".join(str(one) for one in value)
+    elif isinstance(value, Mapping):
+        value = " ".join(str(one) for one in value.values())
+    return Text("".join(letter if letter.isprintable() else "\ufffd" for letter in str(value)))
+
+
+def _console() -> Console:
+    return Console(highlight=False)

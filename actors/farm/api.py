@@ -1,0 +1,387 @@
+"""The farm's HTTP API: one table of endpoints, from which routes and the OpenAPI document are made (docs/farm.md)."""
+
+import json
+from collections.abc import Mapping
+from contextlib import aclosing
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute
+
+from actors.farm.access import HEADERS, Caller, Endpoint, Gate, Need, RequestError, refusal
+from actors.farm.daemon import Farm
+from actors.farm.openapi import document_for
+from actors.farm.records import WHOLE_FARM, RunRecord
+from actors.farm.store import MAX_LISTED, Missing, Store
+from actors.farm.submission import parse_submission
+from actors.farm.views import attempt_view, drain_view, moment, phone_views, run_view
+from actors.farm.work import RunState
+from runtime.ids import TenantId
+from runtime.telemetry import render_metrics
+
+LOG_BYTES = 64 << 10  # of a log, where nobody says how much
+MAX_LOG_BYTES = 1 << 20
+BODY_SECONDS = 30.0  # for a body to arrive
+RESULTS = {
+    "summary.json": "application/json",
+    "junit.xml": "application/xml",
+    "report.html": "text/html; charset=utf-8",
+}
+"""Of a run folder; nothing else of it is served."""
+# the report styles itself and carries its pictures; it runs no script, and belongs to no origin
+REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
+_INTEGER = {"type": "integer", "minimum": 0}
+_TEXT = {"type": "string"}
+
+
+@attrs.define(eq=False)
+class Api:
+    """What each endpoint does. What is of another tenant is answered as if it were not there."""
+
+    farm: Farm
+
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """All of them."""
+        run, phone = "/api/v1/runs/{run}", "/api/v1/phones/{phone}"
+        return (
+            Endpoint("GET", "/healthz", Need.NOBODY, self.healthz, "Whether the daemon lives."),
+            Endpoint("GET", "/readyz", Need.NOBODY, self.readyz, "Whether it takes runs."),
+            Endpoint("GET", "/api/v1/openapi.json", Need.NOBODY, self.openapi, "This document."),
+            Endpoint("GET", "/metrics", Need.VIEWER, self.metrics, "For Prometheus.", answer="text/plain"),
+            Endpoint("GET", "/api/v1/farm", Need.VIEWER, self.show_farm, "How the farm is."),
+            Endpoint("GET", "/api/v1/scenarios", Need.VIEWER, self.list_scenarios, "What may be submitted by name."),
+            Endpoint(
+                "GET",
+                "/api/v1/runs",
+                Need.VIEWER,
+                self.list_runs,
+                "Runs, the newest first.",
+                query={
+                    "state": {"enum": [one.value for one in RunState]},
+                    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LISTED},
+                    "before": _INTEGER,
+                    "tenant": _TEXT,
+                },
+            ),
+            Endpoint("POST", "/api/v1/runs", Need.OPERATOR, self.submit, "Submit a run.", body="Submission"),
+            Endpoint("GET", run, Need.VIEWER, self.show_run, "One run, its attempts, and its phones while it plays."),
+            Endpoint("POST", f"{run}/cancel", Need.OPERATOR, self.cancel, "End it."),
+            Endpoint("POST", f"{run}/pause", Need.OPERATOR, self.pause, "Keep it from playing."),
+            Endpoint("POST", f"{run}/resume", Need.OPERATOR, self.resume, "Let it go on.", body="Resume"),
+            Endpoint("POST", f"{run}/pin", Need.OPERATOR, self.pin, "Keep its folders."),
+            Endpoint("DELETE", f"{run}/pin", Need.OPERATOR, self.unpin, "Its folders may go when they are old."),
+            Endpoint(
+                "GET",
+                f"{run}/logs",
+                Need.VIEWER,
+                self.logs,
+                "What its process says; the header x-next-offset says where to go on.",
+                query={"attempt": _INTEGER, "offset": _INTEGER, "limit": _INTEGER},
+                answer="text/plain",
+            ),
+            Endpoint(
+                "GET",
+                f"{run}/results/{{name}}",
+                Need.VIEWER,
+                self.results,
+                f"A result: {', '.join(RESULTS)}.",
+                query={"attempt": _INTEGER},
+                answer="*/*",
+            ),
+            Endpoint("GET", "/api/v1/phones", Need.VIEWER, self.list_phones, "Phones that the tenant may use."),
+            Endpoint("POST", f"{phone}/pause", Need.ADMIN, self.pause_phone, "Start nothing more on it."),
+            Endpoint("POST", f"{phone}/resume", Need.ADMIN, self.resume_phone, "Use it again."),
+            Endpoint("POST", "/api/v1/drain", Need.ADMIN, self.drain, "Take no more runs; those that play end."),
+            Endpoint("DELETE", "/api/v1/drain", Need.ADMIN, self.undrain, "Take runs again."),
+            Endpoint(
+                "GET",
+                "/api/v1/audit",
+                Need.ADMIN,
+                self.audit,
+                "What operators did, the newest first.",
+                query={"limit": _INTEGER},
+            ),
+        )
+
+    # open
+
+    async def healthz(self, _request: Request) -> Response:
+        """200 while it looks at its queue."""
+        alive = self.farm.is_alive
+        return JSONResponse({"alive": alive}, status_code=200 if alive else 503)
+
+    async def readyz(self, _request: Request) -> Response:
+        """200 while a run that is submitted may start."""
+        statistics = self.farm.statistics()
+        ready = self.farm.is_alive and not statistics.draining
+        why = "drained" if statistics.draining else "" if ready else "it does not look at its queue"
+        return JSONResponse({"ready": ready, "why": why}, status_code=200 if ready else 503)
+
+    async def openapi(self, _request: Request) -> Response:
+        """The document."""
+        return JSONResponse(document_for(self.endpoints(), metadata.version("corral")))
+
+    # looking
+
+    async def metrics(self, _request: Request, _caller: Caller) -> Response:
+        """They name no tenants."""
+        return Response(render_metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def show_farm(self, _request: Request, _caller: Caller) -> Response:
+        """Counts, and whether it is drained."""
+        pauses = await self.farm.store.do(lambda store: store.pauses())
+        return JSONResponse({**attrs.asdict(self.farm.statistics()), **drain_view(pauses)})
+
+    async def list_scenarios(self, _request: Request, _caller: Caller) -> Response:
+        """Names."""
+        return JSONResponse({"scenarios": await trio.to_thread.run_sync(self.farm.scenarios)})
+
+    async def list_runs(self, request: Request, caller: Caller) -> Response:
+        """A page."""
+        query = request.query_params
+        state = query.get("state")
+        if state is not None and state not in {one.value for one in RunState}:
+            raise RequestError(f"'state' is one of {', '.join(one.value for one in RunState)}")
+        tenant: TenantId | None = caller.tenant
+        if caller.is_admin:
+            tenant = TenantId(query["tenant"]) if "tenant" in query else None
+        elif query.get("tenant", caller.tenant) != caller.tenant:
+            tenant = None
+            return JSONResponse({"runs": [], "before": None})
+        limit = _integer(query.get("limit"), "limit") or 100
+        find = partial(
+            Store.runs,
+            tenant=tenant,
+            states=[] if state is None else [RunState(state)],
+            before=_integer(query.get("before"), "before"),
+            limit=limit,
+        )
+        found = await self.farm.store.do(find)
+        more = found[-1].number if found and len(found) == min(limit, MAX_LISTED) else None
+        return JSONResponse({"runs": [self._view(one) for one in found], "before": more})
+
+    async def show_run(self, request: Request, caller: Caller) -> Response:
+        """All of one."""
+        record = await self._run(request, caller)
+        attempts = await self.farm.store.do(lambda store: store.attempts(record.run))
+        prices, now = self.farm.config.prices, self.farm.clock()
+        phones = await self.farm.progress(record.run) if record.state is RunState.RUNNING else []
+        views = [attempt_view(one, prices, now) for one in attempts]
+        return JSONResponse({**self._view(record), "attempts": views, "progress": phones})
+
+    async def logs(self, request: Request, caller: Caller) -> Response:
+        """Bytes of the log from an offset on, or its end."""
+        attempt = await self._attempt(request, caller)
+        offset = _integer(request.query_params.get("offset"), "offset")
+        limit = _integer(request.query_params.get("limit"), "limit")
+        take = min(LOG_BYTES if limit is None else limit, MAX_LOG_BYTES)
+        log = self.farm.files(attempt).log
+        text, following = await trio.to_thread.run_sync(_read_log, log, offset, take)
+        headers = {"x-next-offset": str(following)}
+        return Response(text, media_type="text/plain; charset=utf-8", headers=headers)
+
+    async def results(self, request: Request, caller: Caller) -> Response:
+        """One file of a fixed list."""
+        attempt = await self._attempt(request, caller)
+        name = request.path_params["name"]
+        if name not in RESULTS:
+            raise Missing(f"there is no such result; there are {', '.join(RESULTS)}")
+        file = self.farm.files(attempt).folder / name
+        try:
+            content = await trio.to_thread.run_sync(file.read_bytes)
+        except OSError as error:
+            raise Missing(f"this attempt has no {name}") from error
+        headers = {"content-security-policy": REPORT_POLICY} if name == "report.html" else {}
+        return Response(content, media_type=RESULTS[name], headers=headers)
+
+    async def list_phones(self, _request: Request, caller: Caller) -> Response:
+        """How each is."""
+
+        def look(store: Store) -> tuple[Any, ...]:
+            shown = [one.attempt for one in store.under_way() if caller.sees(one.tenant)]
+            return store.reservations(), store.pauses(), shown
+
+        reservations, pauses, shown = await self.farm.store.do(look)
+        tenant = None if caller.is_admin else caller.tenant
+        views = phone_views(self.farm.config, reservations=reservations, pauses=pauses, shown=shown, tenant=tenant)
+        return JSONResponse({"phones": views})
+
+    async def audit(self, request: Request, _caller: Caller) -> Response:
+        """The newest first."""
+        limit = _integer(request.query_params.get("limit"), "limit") or 100
+        actions = await self.farm.store.do(lambda store: store.actions(limit))
+        return JSONResponse({"actions": [{**one, "at": moment(one["at"])} for one in actions]})
+
+    # doing
+
+    async def submit(self, request: Request, caller: Caller) -> Response:
+        """201 with the run."""
+        found = parse_submission(await self._object(request))
+        await self._note(caller, "submit", found.scenario or "text")
+        record = await self.farm.submit(found, tenant=caller.tenant, user=caller.token.user)
+        return JSONResponse(self._view(record), status_code=201)
+
+    async def cancel(self, request: Request, caller: Caller) -> Response:
+        """The run as it is now; one that plays takes a moment to end."""
+        record = await self._run(request, caller)
+        await self._note(caller, "cancel", record.run)
+        return JSONResponse(self._view(await self.farm.cancel(record.run, caller.token.user)))
+
+    async def pause(self, request: Request, caller: Caller) -> Response:
+        """The run as it is now."""
+        record = await self._run(request, caller)
+        await self._note(caller, "pause", record.run)
+        return JSONResponse(self._view(await self.farm.pause(record.run, caller.token.user)))
+
+    async def resume(self, request: Request, caller: Caller) -> Response:
+        """The run as it is now."""
+        record = await self._run(request, caller)
+        phone = (await self._object(request)).get("phone")
+        if phone is not None and not isinstance(phone, str):
+            raise RequestError("'phone' must be a text")
+        await self._note(caller, "resume", record.run, phone or "")
+        return JSONResponse(self._view(await self.farm.resume(record.run, phone)))
+
+    async def pin(self, request: Request, caller: Caller) -> Response:
+        """The run as it is now."""
+        return await self._pin(request, caller, pinned=True)
+
+    async def unpin(self, request: Request, caller: Caller) -> Response:
+        """The run as it is now."""
+        return await self._pin(request, caller, pinned=False)
+
+    async def pause_phone(self, request: Request, caller: Caller) -> Response:
+        """What plays there goes on to its end."""
+        phone = request.path_params["phone"]
+        self._check_phone(phone)
+        await self._note(caller, "pause phone", phone)
+        await self.farm.pause_phone(phone, caller.token.user)
+        return JSONResponse({"phone": phone, "paused": True})
+
+    async def resume_phone(self, request: Request, caller: Caller) -> Response:
+        """Also one that is not of the farm any more."""
+        phone = request.path_params["phone"]
+        if phone == WHOLE_FARM:
+            raise Missing("there is no such phone")
+        await self._note(caller, "resume phone", phone)
+        return JSONResponse({"phone": phone, "paused": False, "was_paused": await self.farm.resume_phone(phone)})
+
+    async def drain(self, _request: Request, caller: Caller) -> Response:
+        """Survives a restart, until somebody takes it back."""
+        await self._note(caller, "drain", "farm")
+        await self.farm.pause_phone(WHOLE_FARM, caller.token.user)
+        return JSONResponse({"drained": True, "playing": self.farm.statistics().playing})
+
+    async def undrain(self, _request: Request, caller: Caller) -> Response:
+        """Runs start again."""
+        await self._note(caller, "undrain", "farm")
+        await self.farm.resume_phone(WHOLE_FARM)
+        return JSONResponse({"drained": False})
+
+    async def _pin(self, request: Request, caller: Caller, *, pinned: bool) -> Response:
+        record = await self._run(request, caller)
+        await self._note(caller, "pin" if pinned else "unpin", record.run)
+        await self.farm.store.do(lambda store: store.pin(record.run, pinned=pinned))
+        return JSONResponse({**self._view(record), "pinned": pinned})
+
+    async def _note(self, caller: Caller, action: str, target: str, detail: str = "") -> None:
+        """Before it is done: what cannot be noted is not done."""
+        now = self.farm.clock()
+        await self.farm.store.do(lambda store: store.note(caller.action(action, target, detail), now))
+
+    async def _run(self, request: Request, caller: Caller) -> RunRecord:
+        name = request.path_params["run"]
+        record = await self.farm.store.do(lambda store: store.run(name))
+        if not caller.sees(record.work.tenant):
+            raise Missing(f"there is no run {name!r}")
+        return record
+
+    async def _attempt(self, request: Request, caller: Caller) -> str:
+        """The id of the attempt that is asked for; without a number, of the last."""
+        record = await self._run(request, caller)
+        attempts = await self.farm.store.do(lambda store: store.attempts(record.run))
+        number = _integer(request.query_params.get("attempt"), "attempt")
+        found = [one for one in attempts if number in (None, one.number)]
+        if not found:
+            raise Missing(f"run {record.run} has no such attempt")
+        return found[-1].attempt
+
+    def _check_phone(self, phone: str) -> None:
+        if phone not in {one.id for one in self.farm.config.farm_phones()}:
+            raise Missing("there is no such phone")
+
+    def _view(self, record: RunRecord) -> dict[str, Any]:
+        waits = self.farm.reason_for(record.run) if record.state is RunState.QUEUED else ""
+        return run_view(record, waits)
+
+    async def _object(self, request: Request) -> Mapping[str, Any]:
+        """The body as an object; an empty one is an empty object."""
+        body = bytearray()
+        most = self.farm.config.limits.body_bytes
+        try:
+            with trio.fail_after(BODY_SECONDS):
+                async with aclosing(request.stream()) as chunks:
+                    async for chunk in chunks:
+                        body += chunk
+                        if len(body) > most:
+                            raise RequestError(f"the body has more than {most} bytes", status=413)
+        except trio.TooSlowError as error:
+            raise RequestError(f"the body did not arrive within {BODY_SECONDS:g} s", status=408) from error
+        try:
+            found = json.loads(bytes(body) or b"{}")
+        except (ValueError, RecursionError) as error:
+            raise RequestError(f"the body is not JSON: {error}") from error
+        if not isinstance(found, dict):
+            raise RequestError("the body must be a JSON object")
+        return found
+
+
+def farm_app(api: Api, gate: Gate, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
+    """The application.
+
+    Args:
+        api: What endpoints do.
+        gate: Lets requests through.
+        extra: Routes that guard themselves: the assistant's websocket.
+    """
+    routes: list[BaseRoute] = [gate.route_for(endpoint) for endpoint in api.endpoints()]
+    return Starlette(routes=[*routes, *extra], exception_handlers={HTTPException: _not_there})
+
+
+async def _not_there(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    response = refusal(error.status_code, str(error.detail))
+    for name, value in {**HEADERS, **(error.headers or {})}.items():
+        response.headers[name] = value
+    return response
+
+
+def _integer(text: str | None, name: str) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= 15):
+        raise RequestError(f"{name!r} must be a number, 0 or more: {text[:20]!r}")
+    return int(text)
+
+
+def _read_log(log: Path, offset: int | None, limit: int) -> tuple[bytes, int]:
+    """(text, offset after it). Without an offset, the end of the log from the start of a line on."""
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, 2)
+            start = max(0, size - limit) if offset is None else min(offset, size)
+            file.seek(start)
+            text = file.read(limit)
+    except OSError as error:
+        raise Missing("there is no log: it has not begun, or was removed") from error
+    if offset is None and start > 0:
+        text = text[text.find(b"\n") + 1 :]
+    return text, start + len(text) if offset is not None else size
