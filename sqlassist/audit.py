@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ class AuditTrail:
             self._number, previous, self._last = number, self._last, digest
             _write_head(self._head, number, digest)
         except OSError as error:
-            self._file = _closed(self._file)  # half a line may be there; what follows goes to a file of its own
+            self._give_up()
             raise AuditError(f"{self._folder}: the audit trail cannot be written: {error.strerror}") from error
         return Record(number, at, previous, digest, fields)
 
@@ -118,10 +119,21 @@ class AuditTrail:
         self._file = _closed(self._file)
         self._head = _closed(self._head)
 
+    def _give_up(self) -> None:
+        """Half a line, which was never acknowledged, is cut off; what follows goes to a file of its own."""
+        if self._file >= 0:
+            with suppress(OSError):  # then it stays half a line until the trail is opened again
+                os.ftruncate(self._file, self._size)
+        self._file = _closed(self._file)
+
     def _next_file(self, number: int) -> None:
         self._file = _closed(self._file)
         path = self._folder / f"audit-{number:012d}.jsonl"
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        except FileExistsError:  # a disk was full before its first line was whole
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND)
+            os.ftruncate(self._file, 0)
         self._size = 0
         folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -133,7 +145,7 @@ class AuditTrail:
 def open_audit(folder: Path, *, max_file_bytes: int = MAX_FILE_BYTES) -> AuditTrail:
     """Open a trail for writing, a new one if there is none. A file is begun at each opening.
 
-    Half a line at the end, which a crash leaves, is cut off: it was never acknowledged.
+    Half a line at the end of a file, which a crash or a full disk leaves, is cut off: it was never acknowledged.
 
     Raises:
         AuditError: another process writes to it, it cannot be written, or it is not whole.
@@ -143,7 +155,7 @@ def open_audit(folder: Path, *, max_file_bytes: int = MAX_FILE_BYTES) -> AuditTr
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         head = os.open(folder / "head", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(head, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _cut_torn_end(folder)
+        _cut_torn_ends(folder)
         found = verify_audit(folder)
         if found.problems:
             raise AuditError(  # noqa: TRY301  # the handler below lets the folder go
@@ -277,18 +289,17 @@ def _write_all(descriptor: int, data: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def _cut_torn_end(folder: Path) -> None:
-    files = _files(folder)
-    if not files:
-        return
-    with files[-1].open("r+b") as file:
-        content = file.read()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            file.truncate(whole)
-            os.fsync(file.fileno())
-    if whole == 0:
-        files[-1].unlink()
+def _cut_torn_ends(folder: Path) -> None:
+    """Of every file: after a full disk, the next record was written to the next file."""
+    for path in _files(folder):
+        with path.open("r+b") as file:
+            content = file.read()
+            whole = content.rfind(b"\n") + 1
+            if whole < len(content):
+                file.truncate(whole)
+                os.fsync(file.fileno())
+        if whole == 0:
+            path.unlink()
 
 
 def _closed(descriptor: int) -> int:

@@ -1,6 +1,8 @@
 """The trail finds what was done to it: a change, a cut, a gap, an insertion, a new trail in its place."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import attrs
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from sqlassist.audit import AuditEntry, AuditError, open_audit, read_audit, verify_audit
 
+ROOT = Path(__file__).resolve().parents[2]
 ENTRY = AuditEntry(
     tenant="alpha",
     user="ann",
@@ -146,3 +149,60 @@ def test_any_text_is_kept_as_it_is(tmp_path_factory: pytest.TempPathFactory, dra
     assert record.entry["draft"] == draft
     assert record.entry["question"] == question
     assert json.dumps(record.entry["plan"])
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from sqlassist.audit import AuditEntry, AuditError, open_audit
+
+ENTRY = AuditEntry("alpha", "ann", "revenue?", "select 1" * 40, "pass", "", "game", "SELECT 1", "", {}, 1, 2.5, 0)
+
+folder = Path(sys.argv[1])
+trail = open_audit(folder)
+trail.append(ENTRY)
+free = resource.getrlimit(resource.RLIMIT_FSIZE)
+failed = 0
+for room in (900, 0, 40):  # half a record fits (a whole one into the next file), none, a few bytes of one
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, free[1]))
+    for _ in range(2):
+        try:
+            trail.append(ENTRY)
+        except AuditError:
+            failed += 1
+resource.setrlimit(resource.RLIMIT_FSIZE, free)
+trail.append(ENTRY)
+print(failed)
+"""
+
+
+def test_a_disk_that_was_full_for_a_while_leaves_a_whole_trail_that_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "trail"
+    # a limit of file sizes fails as a full disk does: after some of the bytes
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stdout) == (0, "5\n"), done.stderr
+    found = verify_audit(folder)
+    assert (found.records, found.problems) == (3, ())
+    trail = open_audit(folder)
+    trail.append(ENTRY)
+    trail.close()
+    assert verify_audit(folder).records == 4
+
+
+def test_half_a_line_before_another_file_is_cut_too(tmp_path: Path) -> None:
+    files = _trail(tmp_path)
+    with files[0].open("ab") as file:
+        file.write(b'{"v":1,"n":')
+    assert verify_audit(tmp_path).problems
+
+    open_audit(tmp_path).close()
+
+    assert verify_audit(tmp_path).problems == ()
