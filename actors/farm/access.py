@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 import trio
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -141,6 +141,8 @@ class Gate:
         except ScenarioError as error:
             problems = [str(problem) for problem in error.problems]
             return JSONResponse({"error": problems[0], "problems": problems}, status_code=422)
+        except ClientDisconnect:
+            return refusal(400, "the client hung up")  # nobody reads it
         except Missing as error:
             return refusal(404, str(error))
         except Refused as error:

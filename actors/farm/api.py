@@ -154,7 +154,6 @@ class Api:
         if caller.is_admin:
             tenant = TenantId(query["tenant"]) if "tenant" in query else None
         elif query.get("tenant", caller.tenant) != caller.tenant:
-            tenant = None
             return JSONResponse({"runs": [], "before": None})
         limit = _integer(query.get("limit"), "limit") or 100
         find = partial(

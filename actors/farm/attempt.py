@@ -113,11 +113,15 @@ class AttemptEnd:
     """None: there was no process."""
     stopped: bool = False
     """It was asked to stop, and had not ended before."""
+    too_long: bool = False
+    """It was stopped because it played for too long."""
     failure: str = ""
-    """Why there was none."""
+    """Why there was no process, or what else there is to say."""
 
 
-async def play(files: AttemptFiles, argv: tuple[str, ...], *, stop: trio.Event, stop_seconds: float) -> AttemptEnd:
+async def play(
+    files: AttemptFiles, argv: tuple[str, ...], *, stop: trio.Event, stop_seconds: float, most_seconds: float
+) -> AttemptEnd:
     """Run the process to its end.
 
     Args:
@@ -125,6 +129,7 @@ async def play(files: AttemptFiles, argv: tuple[str, ...], *, stop: trio.Event, 
         argv: Its command line.
         stop: Asks it to stop: SIGTERM, the time, SIGKILL.
         stop_seconds: That time.
+        most_seconds: After which it is stopped as well.
 
     Raises:
         OSError: a file of it cannot be made.
@@ -139,14 +144,16 @@ async def play(files: AttemptFiles, argv: tuple[str, ...], *, stop: trio.Event, 
             redacted=True,
             inherited_fds=(lock,),
         )
-        stopped = False
+        stopped = too_long = False
         try:
             async with open_process(plan) as process, trio.open_nursery() as nursery:
 
                 async def wait_stop() -> None:
-                    nonlocal stopped
-                    await stop.wait()
+                    nonlocal stopped, too_long
+                    with trio.move_on_after(most_seconds) as patience:
+                        await stop.wait()
                     stopped = process.exit_code is None
+                    too_long = stopped and patience.cancelled_caught
                     nursery.cancel_scope.cancel()
 
                 nursery.start_soon(wait_stop)
@@ -154,7 +161,8 @@ async def play(files: AttemptFiles, argv: tuple[str, ...], *, stop: trio.Event, 
                 nursery.cancel_scope.cancel()
         except ProcessError as error:
             return AttemptEnd(None, failure=error.reason)
-        return AttemptEnd(process.exit_code, stopped=stopped)
+        failure = f"it played longer than {most_seconds / 3600:g} hours" if too_long else ""
+        return AttemptEnd(process.exit_code, stopped=stopped, too_long=too_long, failure=failure)
 
 
 async def _at_once() -> bool:

@@ -104,11 +104,19 @@ class Attempts:
         else:
             try:
                 limits = self._config().limits
-                end = await play(files, argv, stop=playing.stop, stop_seconds=limits.stop_seconds)
+                end = await play(
+                    files,
+                    argv,
+                    stop=playing.stop,
+                    stop_seconds=limits.stop_seconds,
+                    most_seconds=limits.attempt_hours * 3600.0,
+                )
             except OSError as error:
                 end = AttemptEnd(None, failure=f"it cannot be started: {error}")
             outcome = AttemptOutcome.ERRORED if end.exit_code is None else outcome_of(end.exit_code)
-        if end.stopped and playing.asked is not None:
+        if end.too_long:
+            outcome = AttemptOutcome.FAILED
+        elif end.stopped and playing.asked is not None:
             outcome = playing.asked
         await self._end(attempt, outcome, end)
         del self._playing[attempt.attempt]

@@ -98,6 +98,8 @@ class FarmLimits:
     """How long a drain waits for runs to end before it cuts them; they are queued again."""
     stop_seconds: float = attrs.field(default=30.0, metadata={"above": 0, "max": 600})
     """From asking a run to stop until it is killed."""
+    attempt_hours: float = attrs.field(default=24.0, metadata={"above": 0})
+    """An attempt that plays longer is stopped and counts as failed."""
     failed_logins_per_minute: int = attrs.field(default=20, metadata={"min": 1})
     """Of one address. Behind a proxy that is everybody: let the proxy limit then, and raise this."""
     body_bytes: int = attrs.field(default=256 << 10, metadata={"min": 1024, "max": 16 << 20})

@@ -123,7 +123,9 @@ class Farm:
         """A held run may start; one that plays goes on where a person was needed."""
         record = await self.store.do(lambda store: store.run(run))
         if record.state is not RunState.RUNNING:
-            await self.store.do(lambda store: store.release(run, self.clock()))
+            now = self.clock()
+            ready_at = now if record.work.daily is None else next_daily(record.work.daily, now)
+            await self.store.do(lambda store: store.release(run, ready_at))
             self._wake.set()
             return await self.store.do(lambda store: store.run(run))
         attempt = (await self.store.do(lambda store: store.attempts(run)))[-1]

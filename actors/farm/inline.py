@@ -5,13 +5,13 @@ takes a secret from the environment or chooses a phone or an engine is refused. 
 that scenarios learn later is refused until somebody has thought about it.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from actors.configuration import Problem, ScenarioError, line_of, read_toml
 
 MAX_TEXT_BYTES = 64 << 10
-MAX_PHONES = 1000
 _PLAINLY: Mapping[str, Any] = {}  # anything below it, as no key of it names anything
 
 _PLANNER: Mapping[str, Any] = {
@@ -49,6 +49,7 @@ _ALLOWED: Mapping[str, Any] = {
     "phones": {"kind": None, "app": None, "count": None, "bot": None, "seed": None, "size": None},
 }
 _READING_KINDS = ("logcat",)
+_ACTIVITY = re.compile(r"[A-Za-z.][A-Za-z0-9_.]{0,200}")  # it becomes a word of a command on the phone
 
 
 def inline_problems(text: str) -> list[Problem]:
@@ -80,6 +81,8 @@ def _refused(data: Mapping[str, Any], allowed: Mapping[str, Any], at: str) -> It
             yield from _kind_refused(value, at, path)
         elif key == "profile" and isinstance(value, str) and ("/" in value or "." in value):
             yield "'profile' must be the name of a bundled profile here", path
+        elif key == "activity" and isinstance(value, str) and not _ACTIVITY.fullmatch(value):
+            yield f"'activity' must be the name of an activity: {value[:40]!r}", path
         if below is None and isinstance(value, Mapping | Sequence) and not isinstance(value, str):
             yield f"'{key[:60]}' must be a single value", path
         elif below:

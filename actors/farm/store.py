@@ -140,14 +140,18 @@ class Store:
         """
         self._change_waiting(run, "held = ?", (reason,), "only runs that wait can be paused so")
 
-    def release(self, run: str, now: float) -> None:
+    def release(self, run: str, ready_at: float) -> None:
         """A held run may start; how long it was held does not count as waiting.
+
+        Args:
+            run: Its id.
+            ready_at: From when on; the present time, or when a daily one is due next.
 
         Raises:
             Refused: it does not wait.
         """
-        sql = "held = NULL, ready_at = CASE WHEN state = 'queued' THEN max(ready_at, ?) ELSE ready_at END"
-        self._change_waiting(run, sql, (now,), "only runs that wait can be resumed so")
+        sql = "held = NULL, ready_at = max(ready_at, ?)"
+        self._change_waiting(run, sql, (ready_at,), "only runs that wait can be resumed so")
 
     def cancel_waiting(self, run: str, reason: str, now: float) -> None:
         """End a run that waits.
@@ -292,11 +296,14 @@ class Store:
             now: The time.
             least: What a phone counts for at least, however short the attempt.
         """
+        # two parts, so that each is found by an index however long the farm has worked
         rows = self._db.rows(
-            "SELECT tenant, "
-            "sum(json_array_length(phones) * max(?, coalesce(ended_at, ?) - max(started_at, ?))) AS used "
-            "FROM attempts WHERE coalesce(ended_at, ?) > ? GROUP BY tenant",
-            (least, now, since, now, since),
+            "SELECT tenant, sum(phones * max(?, ended_at - max(started_at, ?))) AS used FROM ("
+            "SELECT tenant, json_array_length(phones) AS phones, started_at, ended_at FROM attempts WHERE ended_at > ? "
+            "UNION ALL "
+            "SELECT tenant, json_array_length(phones), started_at, ? FROM attempts WHERE outcome = 'running'"
+            ") GROUP BY tenant",
+            (least, since, since, now),
         )
         return {TenantId(row["tenant"]): float(row["used"]) for row in rows}
 

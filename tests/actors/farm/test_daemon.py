@@ -136,6 +136,27 @@ async def test_a_drain_that_takes_too_long_cuts_what_plays_and_it_is_queued_agai
         assert (await attempts_of(farm, run))[0].outcome is AttemptOutcome.INTERRUPTED
 
 
+async def test_an_attempt_that_plays_for_too_long_is_stopped_and_has_failed(tmp_path: Path) -> None:
+    write_scenario(tmp_path, "endless", "seconds=6000")
+    async with open_farm(farm_config(tmp_path, attempt_hours=0.5 / 3600), program=PROGRAM) as farm:
+        run = (await submit(farm, "endless")).run
+
+        assert (await wait_over(farm, run)).state is RunState.FAILED
+        assert "longer than" in (await attempts_of(farm, run))[0].reason
+
+
+async def test_a_daily_run_that_was_paused_makes_up_for_nothing(tmp_path: Path) -> None:
+    write_scenario(tmp_path, "daily")
+    moment = [1_800_000_000.0]
+    async with open_farm(farm_config(tmp_path), program=PROGRAM, clock=lambda: moment[0]) as farm:
+        daily = await submit(farm, "daily", daily={"at": "09:00"})
+        await farm.pause(daily.run, "ann")
+        moment[0] += 3 * 86_400
+        resumed = await farm.resume(daily.run)
+
+        assert moment[0] < resumed.ready_at <= moment[0] + 86_400
+
+
 async def test_a_scenario_that_went_wrong_since_is_a_wrong_run(tmp_path: Path) -> None:
     for name in ("changed", "gone", "broken"):
         write_scenario(tmp_path, name)

@@ -60,6 +60,8 @@ def test_a_text_that_only_plays_is_taken() -> None:
         'tenant = "other"',
         "[tenants.other]\nweight = 1e9",
         "[record]\npixels = true",
+        '[apps.x]\nactivity = ".Main; rm -rf /sdcard"',
+        '[apps.x]\nactivity = "$(reboot)"',
         '[vendor]\nacquire = ["sh"]',
         '[something_new]\npath = "/"',
         'name = { path = "/" }',
