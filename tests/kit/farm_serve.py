@@ -1,4 +1,7 @@
-"""`corral farm serve` whose runs are `tests.kit.farm_run`: `python -m tests.kit.farm_serve CONFIG`."""
+"""`corral farm serve` whose runs are `tests.kit.farm_run`, and whose assistant's answers are scripted.
+
+`python -m tests.kit.farm_serve CONFIG`
+"""
 
 import sys
 from functools import partial
@@ -11,6 +14,7 @@ from actors.farm.serve import serve_farm
 from actors.farm.systemd import take_notifier
 from runtime.telemetry import configure
 from tests.kit.farm import PROGRAM
+from tests.kit.scripted_assistant import scripted_module
 
 
 def main(file: Path) -> None:
@@ -27,4 +31,5 @@ def _ready(url: str) -> None:
 
 
 if __name__ == "__main__":
+    sys.modules["actors.assistant"] = scripted_module()
     main(Path(sys.argv[1]))

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import trio
 
+from actors.ask_remote import open_remote
+from actors.ask_socket import parse_address
 from actors.farm.client import FarmClient, FarmUnreachable, path_of
 from actors.farm.database import open_database
 from actors.farm.records import AttemptRecord, RunRecord
@@ -25,6 +27,7 @@ from actors.farm.work import AttemptOutcome, RunState
 from actors.token_store import Role, create_token
 from runtime.ids import TenantId
 from runtime.secret import Secret
+from sqlassist.messages import Event, Question, Stage
 from tests.kit.certificates import write_certificates
 from tests.kit.farm import PATIENCE_SECONDS, write_scenario
 
@@ -164,6 +167,28 @@ def test_tls(tmp_path: Path) -> None:
             FarmClient(url, token, tmp_path / "other.pem").call("GET", path_of("farm"))
         with pytest.raises(FarmUnreachable):
             FarmClient(url.replace("https", "http"), token).call("GET", path_of("farm"))
+
+
+async def test_the_assistant_is_served_beside_the_api(tmp_path: Path) -> None:
+    write_scenario(tmp_path, "good")
+    token = make_token(tmp_path)
+    (tmp_path / "databases.toml").write_text("")
+    (tmp_path / "assistant.toml").write_text('[sql]\nfile = "databases.toml"\n')
+    file = write_config(tmp_path, "x")
+    file.write_text(file.read_text() + '[assistant]\nfile = "assistant.toml"\n')
+    with served("tests.kit.farm_serve", str(file)) as (process, url):
+        events: list[Event] = []
+
+        async def take(event: Event) -> None:
+            events.append(event)
+
+        with trio.fail_after(PATIENCE_SECONDS):
+            async with open_remote(parse_address(url.replace("http", "ws")), token) as remote:
+                await remote.ask(Question("q1", "answer"), take)
+        assert events[-1].stage is Stage.ANSWER
+        assert FarmClient(url, token).call("GET", path_of("scenarios")).json == {"scenarios": ["good"]}
+        process.send_signal(signal.SIGTERM)
+        assert await trio.to_thread.run_sync(process.wait, PATIENCE_SECONDS) == 0
 
 
 def _real(folder: Path) -> Path:
