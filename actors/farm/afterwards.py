@@ -82,6 +82,17 @@ def next_for(work: Work, outcomes: Sequence[AttemptOutcome], now: float) -> Next
             raise ValueError("the last attempt has not ended")
 
 
+def with_wish(following: Next, wish: AttemptOutcome | None) -> Next:
+    """As `following`, but no run is tried again that was to be cancelled or paused as its attempt ended by itself."""
+    if isinstance(following, Finish):
+        return following
+    if wish is AttemptOutcome.CANCELLED:
+        return Finish(RunState.CANCELLED, "cancelled while it played")
+    if wish is AttemptOutcome.PAUSED:
+        return Hold("paused while it played; it begins anew when it is resumed")
+    return following
+
+
 def _after_interruption(work: Work, interruptions: int, now: float) -> Next:
     if work.on_interrupt is OnInterrupt.FAIL:
         return Finish(RunState.ERRORED, "interrupted, and it was to fail then")

@@ -1,21 +1,22 @@
 """The attempts that play: started, stopped, and written down when they have ended, whatever ended them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import attrs
 import trio
 
 from actors.configuration import ScenarioError
-from actors.farm.afterwards import Next, next_for, outcome_of
+from actors.farm.afterwards import Next, next_for, outcome_of, with_wish
 from actors.farm.attempt import AttemptEnd, AttemptFiles, play
 from actors.farm.command import PhonesDiffer, overrides_for, run_command
 from actors.farm.config import FarmConfig
 from actors.farm.database import StoreError
 from actors.farm.records import AttemptRecord
 from actors.farm.scenarios import file_of, read_scenario
-from actors.farm.store import Refused, StoreDesk
+from actors.farm.store import Refused, Store, StoreDesk
 from actors.farm.work import AttemptOutcome, Work
 from runtime.telemetry import counter, emit
 
@@ -34,10 +35,10 @@ class _Playing:
     """What it ends as, if it was stopped."""
 
     def ask(self, outcome: AttemptOutcome) -> None:
-        """Stop it; the first one who asks says what it ends as."""
-        if self.asked is None:
+        """Stop it; the first one who asks says what it ends as, but a cancel outweighs the rest."""
+        if self.asked is None or outcome is AttemptOutcome.CANCELLED:
             self.asked = outcome
-            self.stop.set()
+        self.stop.set()
 
 
 @attrs.define(eq=False)
@@ -51,6 +52,8 @@ class Attempts:
     _program: tuple[str, ...] = attrs.field(alias="program")
     _clock: Callable[[], float] = attrs.field(alias="clock")
     _on_end: Callable[[], None] = attrs.field(alias="on_end")
+    changing: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+    """Held while attempts begin, are asked to stop, or their end is written: so who stops one finds it, or its end."""
     _playing: dict[str, _Playing] = attrs.field(factory=dict, init=False)  # {attempt: ...}
     _orphans: dict[str, AttemptOutcome] = attrs.field(factory=dict, init=False)  # {attempt: what it will end as}
     _idle: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -119,7 +122,6 @@ class Attempts:
         elif end.stopped and playing.asked is not None:
             outcome = playing.asked
         await self._end(attempt, outcome, end)
-        del self._playing[attempt.attempt]
         self._idle.set()
         self._on_end()
 
@@ -128,29 +130,44 @@ class Attempts:
         files = self.files(attempt.attempt)
         totals = await trio.to_thread.run_sync(files.totals)
         size = await trio.to_thread.run_sync(files.size_bytes)
-        while True:
+        while not await self._written(attempt, outcome, end, totals, size):  # noqa: ASYNC110  # a disk tells nobody
+            await trio.sleep(RETRY_SECONDS)
+        _ENDED.labels(outcome.value).inc()
+        emit("actors.farm.attempt_ended", attempt=attempt.attempt, outcome=outcome.value, reason=end.failure)
+
+    async def _written(
+        self,
+        attempt: AttemptRecord,
+        outcome: AttemptOutcome,
+        end: AttemptEnd,
+        totals: Mapping[str, Any] | None,
+        size: int,
+    ) -> bool:
+        """Write it down, once; False: the state does not take it at the moment."""
+        name = attempt.attempt
+        async with self.changing:
+            wish = self._playing[name].asked if name in self._playing else self._orphans.get(name)
             now = self._clock()
+            write = partial(
+                Store.end,
+                attempt=name,
+                outcome=outcome,
+                following=partial(_following, now, wish),
+                now=now,
+                reason=end.failure,
+                exit_code=end.exit_code,
+                result=totals,
+                size_bytes=size,
+            )
             try:
-                after = await self._store.do(
-                    lambda store: store.end(
-                        attempt.attempt,
-                        outcome,
-                        partial(_following, now),  # noqa: B023  # it is called before the loop goes on
-                        now,  # noqa: B023
-                        reason=end.failure,
-                        exit_code=end.exit_code,
-                        result=totals,
-                        size_bytes=size,
-                    )
-                )
-                break
+                await self._store.do(write)
             except StoreError as error:
                 _FAILED.inc()
-                emit("actors.farm.state_failed", level="error", error=str(error), attempt=attempt.attempt)
-                await trio.sleep(RETRY_SECONDS)
-        _ENDED.labels(outcome.value).inc()
-        after_name = type(after).__name__.lower()
-        emit("actors.farm.attempt_ended", attempt=attempt.attempt, outcome=outcome.value, after=after_name)
+                emit("actors.farm.state_failed", level="error", error=str(error), attempt=name)
+                return False
+            self._playing.pop(name, None)
+            self._orphans.pop(name, None)
+            return True
 
     async def recover(self) -> None:
         """Attempts of the daemon before were interrupted. Their phones stay reserved until their processes are gone."""
@@ -164,7 +181,6 @@ class Attempts:
             await trio.sleep(ORPHAN_SECONDS)
         reason = "the farm ended under it"
         await self._end(attempt, self._orphans[attempt.attempt], AttemptEnd(None, failure=reason))
-        del self._orphans[attempt.attempt]
         self._on_end()
 
     def _command(self, work: Work, attempt: AttemptRecord) -> tuple[str, ...]:
@@ -187,5 +203,5 @@ class Attempts:
         )
 
 
-def _following(now: float, work: Work, outcomes: Sequence[AttemptOutcome]) -> Next:
-    return next_for(work, outcomes, now)
+def _following(now: float, wish: AttemptOutcome | None, work: Work, outcomes: Sequence[AttemptOutcome]) -> Next:
+    return with_wish(next_for(work, outcomes, now), wish)

@@ -76,8 +76,6 @@ class Farm:
     attempts: Attempts = attrs.field(init=False)
     _reasons: Mapping[str, str] = attrs.field(factory=dict, init=False)
     _wake: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _changing: trio.Lock = attrs.field(factory=trio.Lock, init=False)
-    """Held while runs are started or stopped, so that whoever stops one finds it."""
     _ending: bool = attrs.field(default=False, init=False)
     _last: FarmStatistics | None = attrs.field(default=None, init=False)
     _ticked_at: float = attrs.field(factory=trio.current_time, init=False)
@@ -209,12 +207,12 @@ class Farm:
         await self._until_idle()
 
     async def _until_idle(self) -> None:
-        async with self._changing:  # whatever was being started is there now
+        async with self.attempts.changing:  # whatever was being started is there now
             pass
         await self.attempts.wait_idle()
 
     async def _stop(self, run: str, outcome: AttemptOutcome, waiting: Callable[[Store], None]) -> RunRecord:
-        async with self._changing:
+        async with self.attempts.changing:
             record = await self.store.do(lambda store: store.run(run))
             if record.state is RunState.RUNNING:
                 attempt = (await self.store.do(lambda store: store.attempts(run)))[-1].attempt
@@ -270,7 +268,7 @@ class Farm:
         self._reasons = {one.run: closed_reason for one in ready} if closed else decision.reasons
         works = {one.run: one.work for one in ready}
         for start in decision.starts:
-            async with self._changing:
+            async with self.attempts.changing:
                 if not self._ending:
                     await self._start(works[start.run], start.run, start.phones)
         self._tell(look, phones=len(phones), started=len(decision.starts), closed=closed)

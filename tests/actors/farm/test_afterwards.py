@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.farm.afterwards import Again, Finish, Hold, next_daily, next_for, outcome_of, zone_problem
+from actors.farm.afterwards import Again, Finish, Hold, next_daily, next_for, outcome_of, with_wish, zone_problem
 from actors.farm.work import AttemptOutcome, Daily, OnInterrupt, RunState, Work
 from runtime.ids import TenantId
 
@@ -55,6 +55,16 @@ def test_what_is_tried_again_and_when() -> None:
     failing = next_for(attrs.evolve(WORK, on_interrupt=OnInterrupt.FAIL), [O.INTERRUPTED], 0.0)
     assert isinstance(failing, Finish)
     assert failing.state is RunState.ERRORED
+
+
+def test_what_was_wished_while_an_attempt_ended_by_itself_is_not_forgotten() -> None:
+    again = Again(1.0, "attempt 1 of 3 failed")
+    done = Finish(RunState.SUCCEEDED, "every episode succeeded")
+
+    assert with_wish(done, O.CANCELLED) == done
+    assert with_wish(again, None) == with_wish(again, O.INTERRUPTED) == again
+    assert with_wish(again, O.CANCELLED) == Finish(RunState.CANCELLED, "cancelled while it played")
+    assert isinstance(with_wish(again, O.PAUSED), Hold)
 
 
 @given(st.integers(0, 10), st.lists(st.sampled_from([O.FAILED, O.ERRORED, O.INTERRUPTED, O.PAUSED]), max_size=60))

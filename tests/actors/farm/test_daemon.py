@@ -136,6 +136,18 @@ async def test_a_drain_that_takes_too_long_cuts_what_plays_and_it_is_queued_agai
         assert (await attempts_of(farm, run))[0].outcome is AttemptOutcome.INTERRUPTED
 
 
+async def test_a_cancel_is_not_lost_between_two_attempts(tmp_path: Path) -> None:
+    write_scenario(tmp_path, "failing", "code=1 seconds=0")
+    async with open_farm(farm_config(tmp_path), program=PROGRAM) as farm:
+        for pause in (0.0, 0.03, 0.06, 0.09):
+            run = (await submit(farm, "failing", repeats=10)).run
+            await wait_run(farm, run, lambda one: one.state is RunState.RUNNING)
+            await trio.sleep(pause)  # anywhere in an attempt, or after it
+            await farm.cancel(run, "ann")
+
+            assert (await wait_over(farm, run)).state is RunState.CANCELLED
+
+
 async def test_an_attempt_that_plays_for_too_long_is_stopped_and_has_failed(tmp_path: Path) -> None:
     write_scenario(tmp_path, "endless", "seconds=6000")
     async with open_farm(farm_config(tmp_path, attempt_hours=0.5 / 3600), program=PROGRAM) as farm:
