@@ -13,7 +13,7 @@ from sqlassist.guard.limits import Limits
 from sqlassist.messages import Refusal
 from sqlassist.ports import Subject
 from sqlassist.result import ResultSet
-from sqlassist.sampling import last_day_sql, sampling_sql
+from sqlassist.sampling import DAYS_LOOKED_AT, last_day_sql, rows_between, sampling_sql
 from sqlassist.sources import SourceChoice
 
 MOST_VALUES = 50  # of one dimension: more are no enumeration
@@ -31,6 +31,7 @@ class SampledValues:
 
     subjects: Callable[[TenantId], tuple[Subject, ...]]
     run: Run
+    today: Callable[[], dt.date] = attrs.field(default=lambda: dt.datetime.now(dt.UTC).date())
     _kept: dict[TenantId, tuple[float, Values]] = attrs.field(factory=dict, init=False)
     _days: dict[TenantId, tuple[float, RollupDays]] = attrs.field(factory=dict, init=False)
     _locks: dict[TenantId, trio.Lock] = attrs.field(factory=dict, init=False)
@@ -51,17 +52,29 @@ class SampledValues:
         for name, dimension in subject.layer.dimensions.items():
             if not dimension.enumerable:
                 continue
-            query = check(
-                sampling_sql(dimension.column, subject.catalog.dialect, MOST_VALUES),
-                subject.catalog,
-                Limits(MOST_VALUES),
-            )
-            if not isinstance(query, CheckedQuery):
-                continue
-            result = await self.run(tenant, SourceChoice(subject.source, "asked", query))
-            if isinstance(result, ResultSet):  # else a gate says that it costs too much: declared values remain
-                found[name] = tuple(str(row[0]) for row in result.rows if row[0] is not None)
+            values = await self._frequent(tenant, subject, dimension.column)
+            if values:
+                found[name] = values
         return found
+
+    async def _frequent(self, tenant: TenantId, subject: Subject, place: str) -> tuple[str, ...]:
+        """Of a partitioned table the latest rows are looked at; none where a gate says that it costs too much."""
+        table = subject.catalog.table(place.partition(".")[0])
+        assert table is not None, "the layer was cut to the catalog"
+        today = self.today()
+        for days in DAYS_LOOKED_AT if table.partition is not None else (0,):
+            start, end = today - dt.timedelta(days=days), today + dt.timedelta(days=1)
+            where = rows_between(table, subject.catalog.dialect, start, end)
+            sql = sampling_sql(place, subject.catalog.dialect, MOST_VALUES, where)
+            query = check(sql, subject.catalog, Limits(MOST_VALUES))
+            if not isinstance(query, CheckedQuery):
+                break
+            result = await self.run(tenant, SourceChoice(subject.source, "asked", query))
+            if not isinstance(result, ResultSet):
+                break
+            if result.rows:
+                return tuple(str(row[0]) for row in result.rows if row[0] is not None)
+        return ()
 
     async def rollup_days(self, tenant: TenantId) -> RollupDays:
         """Source → rollup → its last day; asked for anew when they are old. Raises `DatabaseError`."""

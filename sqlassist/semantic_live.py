@@ -14,12 +14,11 @@ from sqlassist.guard.checked import CheckedQuery
 from sqlassist.guard.limits import Limits
 from sqlassist.messages import Refusal
 from sqlassist.result import ResultSet, ValueType
-from sqlassist.sampling import sampling_sql
+from sqlassist.sampling import DAYS_LOOKED_AT, rows_between, sampling_sql
 from sqlassist.scope import layer_for
 from sqlassist.semantic_draft import Magnitude, SeenTable, is_time_candidate
 from sqlassist.shapes import quoted
 
-DAYS_LOOKED_AT = (31, 366)
 MOST_VALUES = 50  # of one dimension: more are no enumeration
 Run = Callable[[str, TenantId, CheckedQuery], Awaitable[ResultSet | Refusal]]
 """Runs a query on a source as a tenant. Raises `DatabaseError`."""
@@ -107,24 +106,9 @@ async def _table_problems(
 def _first_row(table: Table, columns: tuple[Column, ...], catalog: Catalog) -> str:
     """Its columns' types are known without any row, so that of a partitioned table a day without rows will do."""
     names = ", ".join(quoted(column.name, catalog.dialect) for column in columns)
-    partition = _restricted(table, catalog, dt.date(1970, 1, 1), dt.date(1970, 1, 2))
+    partition = rows_between(table, catalog.dialect, dt.date(1970, 1, 1), dt.date(1970, 1, 2))
     where = f" WHERE {partition}" if partition else ""
     return f"SELECT {names} FROM {quoted(table.name, catalog.dialect)}{where} LIMIT 1"
-
-
-def _restricted(table: Table, catalog: Catalog, start: dt.date, end: dt.date) -> str:
-    """A condition on the column that a table is partitioned by; empty where it is not."""
-    if table.partition is None:
-        return ""
-    column = table.column(table.partition)
-    name = quoted(table.partition, catalog.dialect)
-    if column is not None and column.type.is_numeric:  # moments since 1970, in seconds or finer
-        return f"{name} >= {_seconds(start)} AND {name} < {_seconds(end) * 1_000_000}"
-    return f"{name} >= '{start}' AND {name} < '{end}'"
-
-
-def _seconds(day: dt.date) -> int:
-    return (day - dt.date(1970, 1, 1)).days * 86_400
 
 
 def _type_problems(table: Table, columns: tuple[Column, ...], result: ResultSet) -> Iterator[str]:
@@ -172,7 +156,7 @@ async def _frequent(
     result: ResultSet | Refusal = Refusal("no_rows", place, "it has no rows")
     for days in DAYS_LOOKED_AT if table.partition is not None else (0,):
         start, end = today - dt.timedelta(days=days), today + dt.timedelta(days=1)
-        where = _restricted(table, catalog, start, end)
+        where = rows_between(table, catalog.dialect, start, end)
         sql = sampling_sql(place, catalog.dialect, MOST_VALUES, where)
         result = await _asked(sql, catalog, source, tenant, run, MOST_VALUES)
         if isinstance(result, Refusal) or result.rows:

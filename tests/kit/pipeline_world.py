@@ -189,7 +189,7 @@ class open_world:  # noqa: N801  # used like the function that it stands for
 
         chosen = self._run if self._run is not None else run
         numbers = iter(range(10**9))
-        sampled = SampledValues(subjects, run)
+        sampled = SampledValues(subjects, run, today=lambda: TODAY)
         ports = Ports(
             config=config,
             subjects=subjects,

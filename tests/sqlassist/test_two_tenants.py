@@ -112,3 +112,12 @@ def test_a_model_that_names_the_other_tenant_gets_none_of_his_rows(texts: list[s
             assert all(f"player_{int(float(top))}" not in words for top, _ in foreign)
 
     trio.run(run)
+
+
+async def test_values_of_partitioned_tables_are_sampled_from_their_latest_rows() -> None:
+    async with open_world(config=sql_world().config) as world:
+        values = (await world.ports.values(ALPHA))["game"]
+
+        assert set(values["product"]) >= {"gems_100", "gems_500"}  # payments are kept by day
+        assert set(values["channel"]) == {"ios", "android", "web", "taptap", "adnet"}
+        assert "player" not in values  # personal: never sampled
