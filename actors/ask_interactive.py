@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from actors.ask_background import Background
-from actors.ask_lines import HELP, HelpLine, HistoryLine, QuitLine, ReviewLine, ThinkLine, WrongLine, parse_line
+from actors.ask_lines import HELP, HelpLine, HistoryLine, QuitLine, ReviewLine, ThinkLine, WrongLine, parse_line, typed
 from actors.ask_view import TerminalView, clean
 from actors.asking import AskError, Asking
 from sqlassist.messages import Question, Refusal
@@ -59,7 +59,7 @@ class _Prompt:
     def run(self) -> None:
         while True:
             try:
-                text = self._read_line(PROMPT)
+                text = typed(self._read_line(PROMPT))
             except EOFError:
                 self._console.print()
                 return

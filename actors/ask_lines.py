@@ -60,6 +60,11 @@ Line = Question | ReviewLine | ThinkLine | HistoryLine | HelpLine | QuitLine | W
 _THINK = {"on": True, "off": False, "auto": None}
 
 
+def typed(text: str) -> str:
+    """What was typed, as UTF-8 whatever the locale is; bytes that are none become U+FFFD."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def parse_line(
     text: str, new_id: str, *, last: str = "", choices: Sequence[Choice] = (), think: bool | None = None
 ) -> Line | None:

@@ -71,7 +71,7 @@ def _append(path: Path, line: str) -> None:
     with os.fdopen(descriptor, "ab+") as file:
         size = file.seek(0, os.SEEK_END)
         is_torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"  # a lost machine cut the last line off
-        file.write(b"\n" * is_torn + line.encode())
+        file.write(b"\n" * is_torn + line.encode("utf-8", "backslashreplace"))
         size = file.tell()
     if size > MOST_BYTES:
         kept = path.read_bytes()[-MOST_BYTES // 2 :].partition(b"\n")[2]

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from actors.ask_chart import ChartError, check_chart_path, write_chart
 from actors.ask_interactive import LineHistory, history_path, run_interactive
+from actors.ask_lines import typed
 from actors.ask_remote import open_remote
 from actors.ask_socket import AssistantAddress, BadUrl, parse_address
 from actors.ask_view import JsonView, TerminalView
@@ -99,7 +100,7 @@ def ask(
     database or a model failed.
     """  # noqa: D301  # \b is click's mark
     configure(level="error")
-    text = " ".join(words).strip()
+    text = typed(" ".join(words)).strip()
     if len(text) > MAX_TEXT:
         raise click.UsageError(f"a question has at most {MAX_TEXT} characters, not {len(text)}")
     if url is not None and config_file is not None:

@@ -108,7 +108,14 @@ def after_refusal(work: Work, refusal: Refusal) -> Ended | None:
     if decision is None or decision.query is None or subject is None:
         return None
     match refusal.code:
-        case "partition_filter_missing" | "needs_period" | "too_slow" | "too_many_rows_examined" | "full_scan":
+        case (
+            "partition_filter_missing"
+            | "needs_period"
+            | "too_long"
+            | "too_slow"
+            | "too_many_rows_examined"
+            | "full_scan"
+        ):
             text = say("which_period", work.language)
             return clarified(work, text, periods_for(work, subject, decision.query))
         case "metric_has_no_time":

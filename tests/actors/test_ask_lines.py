@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.ask_lines import HelpLine, HistoryLine, Line, QuitLine, ReviewLine, ThinkLine, WrongLine, parse_line
+from actors.ask_lines import HelpLine, HistoryLine, Line, QuitLine, ReviewLine, ThinkLine, WrongLine, parse_line, typed
 from actors.ask_view import Choice
 from sqlassist.messages import Question, Verb
 
@@ -63,3 +63,15 @@ def test_before_any_answer_there_is_nothing_to_look_at() -> None:
 @given(st.text(max_size=50))
 def test_no_line_raises(text: str) -> None:
     parse_line(text, "q2", last="q1", choices=CHOICES)
+
+
+@pytest.mark.parametrize(
+    ("seen", "meant"),
+    [
+        ("每天多少", "每天多少"),
+        ("每天".encode().decode("ascii", "surrogateescape"), "每天"),  # a locale without UTF-8
+        (b"\xff revenue".decode("utf-8", "surrogateescape"), "\ufffd revenue"),
+    ],
+)
+def test_what_was_typed_is_text_whatever_the_locale(seen: str, meant: str) -> None:
+    assert typed(seen) == meant

@@ -9,6 +9,7 @@ import trio
 from sqlassist.audit import AuditEntry
 from sqlassist.messages import Event, Question, Stage, Verb
 from sqlassist.pipeline import answer
+from sqlassist.semantic import TimeColumn, TimeKind
 from tests.kit.pipeline_world import ALPHA, TODAY, ScriptedModel, World, data_of, open_world, rows_of
 
 QUESTIONS = (
@@ -132,3 +133,19 @@ async def test_what_reads_no_rows_is_on_record_too() -> None:
             ("pass", "small_talk", 0),
             ("pass", "explain", 0),
         ]
+
+
+async def test_too_many_changes_of_clocks_for_one_statement_are_asked_back_as_a_shorter_time() -> None:
+    async with open_world() as world:
+        (subject,) = world.ports.subjects(ALPHA)
+        layer = attrs.evolve(
+            subject.layer,
+            conventions=attrs.evolve(subject.layer.conventions, zone="America/New_York"),
+            times={place: TimeColumn(TimeKind.EPOCH_SECONDS) for place in subject.layer.times},
+        )
+        world.ports = attrs.evolve(world.ports, subjects=lambda _: (attrs.evolve(subject, layer=layer),))
+
+        events = await world.ask("revenue by month until May 2026")
+
+        assert events[-1].stage is Stage.CLARIFICATION
+        assert len(events[-1].data["choices"]) >= 2
