@@ -148,8 +148,14 @@ def decide(
     ordered = sorted(open_phones, key=lambda phone: (len(phone.labels), not phone.tenants, phone.id))
     this = _Round([phone for phone in ordered if phone.id not in unusable], max(0, free_runs))
     lines: dict[TenantId, list[Waiting]] = {}
+    counts: dict[
+        tuple[TenantId, frozenset[str]], int
+    ] = {}  # of phones that suit: most runs ask for the same few things
     for run in sorted(waiting, key=lambda one: (-_urgency(one, settings, now), one.ready_at, one.number)):
-        suited = sum(phone.suits(run) for phone in open_phones)
+        wants = (run.tenant, run.labels)
+        if wants not in counts:
+            counts[wants] = sum(phone.suits(run) for phone in open_phones)
+        suited = counts[wants]
         if suited < run.phones:
             every = sum(phone.suits(run) for phone in phones)
             this.reasons[run.run] = _lack(run, suited, every)
