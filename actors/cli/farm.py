@@ -226,13 +226,13 @@ def show(context: _Context, run: str) -> None:
 @_client_options
 def logs(context: _Context, run: str, attempt: int | None, follow: bool) -> None:
     """Print what the process of RUN says."""
-    from actors.cli.farm_follow import follow_logs  # noqa: PLC0415
+    from actors.cli.farm_follow import follow_logs, log_text  # noqa: PLC0415
 
     answer = context.client.call("GET", path_of("runs", run, "logs"), query={"attempt": attempt})
     if context.as_json:
         click.echo(json.dumps({"run": run, "log": answer.body.decode("utf-8", "replace")}, ensure_ascii=False))
         return
-    click.echo(answer.body.decode("utf-8", "replace"), nl=False)
+    click.echo(log_text(answer.body), nl=False)
     if follow:
         follow_logs(context.client, run, attempt, int(answer.headers["x-next-offset"]))
 

@@ -6,11 +6,16 @@ from typing import Any
 import click
 from rich.live import Live
 
-from actors.cli.farm_show import farm_view
+from actors.cli.farm_show import farm_view, plain
 from actors.farm.client import FarmClient, path_of
 
 FOLLOW_SECONDS = 1.0
 OVER = frozenset({"succeeded", "failed", "errored", "wrong", "cancelled"})
+
+
+def log_text(body: bytes) -> str:
+    """A log as it is printed: what phones and models said stands in it."""
+    return plain(body.decode("utf-8", "replace"), keep="\n\t")
 
 
 def follow_logs(client: FarmClient, run: str, attempt: int | None, offset: int) -> None:
@@ -19,7 +24,7 @@ def follow_logs(client: FarmClient, run: str, attempt: int | None, offset: int) 
         is_over = client.call("GET", path_of("runs", run)).json["state"] in OVER  # before the last look at the log
         query = {"attempt": attempt, "offset": offset}
         answer = client.call("GET", path_of("runs", run, "logs"), query=query)
-        click.echo(answer.body.decode("utf-8", "replace"), nl=False)
+        click.echo(log_text(answer.body), nl=False)
         offset = int(answer.headers["x-next-offset"])
         if is_over and not answer.body:
             return

@@ -10,6 +10,16 @@ from rich.text import Text
 _WHOLE = frozenset({"run", "attempt", "phone", "state"})  # what somebody copies, or looks for
 
 
+def plain(text: str, keep: str = "") -> str:
+    """Without what could steer a terminal.
+
+    Args:
+        text: Of anybody.
+        keep: Letters that stay although they are not printable.
+    """
+    return "".join(letter if letter.isprintable() or letter in keep else "\ufffd" for letter in text)
+
+
 def print_runs(runs: Sequence[Mapping[str, Any]]) -> None:
     """One line a run."""
     _console().print(runs_table(runs))
@@ -77,7 +87,7 @@ def _cell(value: Any) -> Text:
         value = ", ".join(str(one) for one in value)
     elif isinstance(value, Mapping):
         value = " ".join(str(one) for one in value.values())
-    return Text("".join(letter if letter.isprintable() else "\ufffd" for letter in str(value)))
+    return Text(plain(str(value)))
 
 
 def _console() -> Console:

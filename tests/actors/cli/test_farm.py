@@ -41,6 +41,9 @@ async def test_a_day_at_the_farm(tmp_path: Path) -> None:
         assert "operator-games" in shown
         assert json.loads((await corral(served, "show", run, "--json")).output)["priority"] == 7
         assert "on 2 phones" in (await corral(served, "logs", run, "--follow")).output
+        with served.farm.files(run).log.open("ab") as log:
+            log.write(b"\x1b]0;owned\x07 \x1b[2J\n")
+        assert "\x1b" not in (await corral(served, "logs", run)).output, "a phone's text must not steer a terminal"
         top = (await corral(served, "top")).output
         assert "1 play" in top
         assert long in top
