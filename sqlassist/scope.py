@@ -1,8 +1,10 @@
 """What a tenant is answered about: the semantic layer without whatever he may not see, and the tables of a question."""
 
 import attrs
+from sqlglot import exp, parse_one
 
 from sqlassist.catalog import Catalog
+from sqlassist.guard.regenerate import language_for
 from sqlassist.metric_query import MetricQuery
 from sqlassist.references import path_between
 from sqlassist.semantic import Metric, Scope, SemanticLayer
@@ -71,9 +73,14 @@ def _has(catalog: Catalog, place: str) -> bool:
 
 
 def _is_visible(metric: Metric, catalog: Catalog) -> bool:
-    return catalog.table(metric.table) is not None and (
-        not metric.time or _has(catalog, f"{metric.table}.{metric.time}")
-    )
+    """Whether its table is, and every column that it is computed from."""
+    if catalog.table(metric.table) is None:
+        return False
+    named = {metric.time} if metric.time else set[str]()
+    for text in filter(None, (metric.expression, metric.where)):
+        tree = parse_one(text, dialect=language_for(catalog.dialect))
+        named |= {column.name for column in tree.find_all(exp.Column)}
+    return all(_has(catalog, f"{metric.table}.{name}") for name in named)
 
 
 @attrs.frozen
