@@ -86,10 +86,12 @@ def _value_column(result: ResultSet, layer: SemanticLayer, query: MetricQuery | 
     names = [column.name for column in result.columns]
     if wanted in names:
         return names.index(wanted)
-    for index, column in enumerate(result.columns):
-        if index and column.type in _NUMBERS and column.name not in layer.dimensions:
-            return index
-    return None
+    numbers = [
+        index
+        for index, column in enumerate(result.columns)
+        if index and column.type in _NUMBERS and column.name not in layer.dimensions
+    ]
+    return numbers[0] if len(numbers) == 1 else None  # of several, ids perhaps, nobody said which one is meant
 
 
 def _title(name: str, layer: SemanticLayer, language: str) -> str:

@@ -132,3 +132,9 @@ def test_metrics_called_like_columns_beside_others_keep_their_names_and_units() 
     text = summary_for(result(columns, ("5", "2")), attrs.evolve(LAYER, metrics=metrics), "en")
 
     assert text == "revenue 5.00 USD, our part 2.00 USD."
+
+
+def test_of_several_numbers_that_nobody_named_none_is_called_the_highest() -> None:
+    columns = {"payment_id": ValueType.INTEGER, "player_id": ValueType.INTEGER, "amount": ValueType.DECIMAL}
+
+    assert summary_for(result(columns, (1, 397, "9.99"), (2, 1, "2.99")), LAYER, "en") == "2 rows."
