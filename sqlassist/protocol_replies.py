@@ -4,6 +4,7 @@ A client ignores fields that it does not know, so that an older one goes on with
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -146,7 +147,32 @@ def _optional(**fields: Any) -> dict[str, Any]:
 
 
 def _event(data: Mapping[str, Any]) -> EventMessage:
-    return EventMessage(str(data["id"]), int(data["seq"]), Event(Stage(data["stage"]), dict(data["data"])))
+    event = Event(Stage(data["stage"]), dict(data["data"]))
+    if not _is_well_formed(event):
+        raise ValueError(event.stage)
+    return EventMessage(str(data["id"]), int(data["seq"]), event)
+
+
+def _is_well_formed(event: Event) -> bool:
+    """Whether what clients take apart has the form that the schema gives it."""
+    data = event.data
+    match event.stage:
+        case Stage.SCOPE:
+            return _are(data.get("tables", []), dict)
+        case Stage.ROWS:
+            return isinstance(data.get("columns", []), list) and _are(data.get("rows", []), list)
+        case Stage.CLARIFICATION:
+            choices = data.get("choices", [])
+            return _are(choices, dict) and all("id" in one and "label" in one for one in choices)
+        case Stage.FAILED:
+            wait = data.get("retry_after", 0)
+            return isinstance(wait, int | float) and math.isfinite(wait)
+        case _:
+            return True
+
+
+def _are(values: object, kind: type) -> bool:
+    return isinstance(values, list) and all(isinstance(value, kind) for value in values)
 
 
 def _welcome(data: Mapping[str, Any]) -> Welcome:

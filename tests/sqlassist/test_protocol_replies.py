@@ -94,3 +94,26 @@ def test_what_is_no_reply_is_said(text: str) -> None:
 
 def test_a_field_that_is_not_known_is_no_mistake() -> None:
     assert decode_reply('{"type":"pong","new":1}') == Pong()
+
+
+@pytest.mark.parametrize(
+    ("stage", "data"),
+    [
+        ("rows", {"columns": "x", "rows": []}),
+        ("rows", {"columns": [1], "rows": [[1], 5]}),
+        ("rows", {"columns": [], "rows": {"a": 1}}),
+        ("clarification", {"choices": 7}),
+        ("clarification", {"choices": [{"x": 1}]}),
+        ("scope", {"tables": ["a"]}),
+        ("scope", {"tables": 5}),
+        ("failed", {"retry_after": "soon"}),
+        ("failed", {"retry_after": math.inf}),
+    ],
+)
+def test_an_event_of_another_form_is_said(stage: str, data: object) -> None:
+    text = json.dumps({"type": "event", "id": "q1", "seq": 1, "stage": stage, "data": data, "last": True})
+
+    reply = decode_reply(text)
+
+    assert isinstance(reply, Malformed)
+    assert reply.code == "bad_field"
