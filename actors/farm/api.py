@@ -1,24 +1,19 @@
-"""The farm's HTTP API: one table of endpoints, from which routes and the OpenAPI document are made (docs/farm.md)."""
+"""What each endpoint of the farm's HTTP API does (docs/farm.md); `actors.farm.routes` has the table of them."""
 
 import json
 from collections.abc import Mapping
 from contextlib import aclosing
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import attrs
 import trio
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute
 
-from actors.farm.access import HEADERS, Caller, Endpoint, Gate, Need, RequestError, refusal
+from actors.farm.access import Caller, RequestError
 from actors.farm.daemon import Farm
-from actors.farm.openapi import document_for
 from actors.farm.records import WHOLE_FARM, RunRecord
 from actors.farm.store import MAX_LISTED, Missing, Store
 from actors.farm.submission import parse_submission
@@ -38,8 +33,6 @@ RESULTS = {
 """Of a run folder; nothing else of it is served."""
 # the report styles itself and carries its pictures; it runs no script, and belongs to no origin
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
-_INTEGER = {"type": "integer", "minimum": 0}
-_TEXT = {"type": "string"}
 
 
 @attrs.define(eq=False)
@@ -47,69 +40,6 @@ class Api:
     """What each endpoint does. What is of another tenant is answered as if it were not there."""
 
     farm: Farm
-
-    def endpoints(self) -> tuple[Endpoint, ...]:
-        """All of them."""
-        run, phone = "/api/v1/runs/{run}", "/api/v1/phones/{phone}"
-        return (
-            Endpoint("GET", "/healthz", Need.NOBODY, self.healthz, "Whether the daemon lives."),
-            Endpoint("GET", "/readyz", Need.NOBODY, self.readyz, "Whether it takes runs."),
-            Endpoint("GET", "/api/v1/openapi.json", Need.NOBODY, self.openapi, "This document."),
-            Endpoint("GET", "/metrics", Need.VIEWER, self.metrics, "For Prometheus.", answer="text/plain"),
-            Endpoint("GET", "/api/v1/farm", Need.VIEWER, self.show_farm, "How the farm is."),
-            Endpoint("GET", "/api/v1/scenarios", Need.VIEWER, self.list_scenarios, "What may be submitted by name."),
-            Endpoint(
-                "GET",
-                "/api/v1/runs",
-                Need.VIEWER,
-                self.list_runs,
-                "Runs, the newest first.",
-                query={
-                    "state": {"enum": [one.value for one in RunState]},
-                    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LISTED},
-                    "before": _INTEGER,
-                    "tenant": _TEXT,
-                },
-            ),
-            Endpoint("POST", "/api/v1/runs", Need.OPERATOR, self.submit, "Submit a run.", body="Submission"),
-            Endpoint("GET", run, Need.VIEWER, self.show_run, "One run, its attempts, and its phones while it plays."),
-            Endpoint("POST", f"{run}/cancel", Need.OPERATOR, self.cancel, "End it."),
-            Endpoint("POST", f"{run}/pause", Need.OPERATOR, self.pause, "Keep it from playing."),
-            Endpoint("POST", f"{run}/resume", Need.OPERATOR, self.resume, "Let it go on.", body="Resume"),
-            Endpoint("POST", f"{run}/pin", Need.OPERATOR, self.pin, "Keep its folders."),
-            Endpoint("DELETE", f"{run}/pin", Need.OPERATOR, self.unpin, "Its folders may go when they are old."),
-            Endpoint(
-                "GET",
-                f"{run}/logs",
-                Need.VIEWER,
-                self.logs,
-                "What its process says; the header x-next-offset says where to go on.",
-                query={"attempt": _INTEGER, "offset": _INTEGER, "limit": _INTEGER},
-                answer="text/plain",
-            ),
-            Endpoint(
-                "GET",
-                f"{run}/results/{{name}}",
-                Need.VIEWER,
-                self.results,
-                f"A result: {', '.join(RESULTS)}.",
-                query={"attempt": _INTEGER},
-                answer="*/*",
-            ),
-            Endpoint("GET", "/api/v1/phones", Need.VIEWER, self.list_phones, "Phones that the tenant may use."),
-            Endpoint("POST", f"{phone}/pause", Need.ADMIN, self.pause_phone, "Start nothing more on it."),
-            Endpoint("POST", f"{phone}/resume", Need.ADMIN, self.resume_phone, "Use it again."),
-            Endpoint("POST", "/api/v1/drain", Need.ADMIN, self.drain, "Take no more runs; those that play end."),
-            Endpoint("DELETE", "/api/v1/drain", Need.ADMIN, self.undrain, "Take runs again."),
-            Endpoint(
-                "GET",
-                "/api/v1/audit",
-                Need.ADMIN,
-                self.audit,
-                "What operators did, the newest first.",
-                query={"limit": _INTEGER},
-            ),
-        )
 
     # open
 
@@ -124,10 +54,6 @@ class Api:
         ready = self.farm.is_alive and not statistics.draining
         why = "drained" if statistics.draining else "" if ready else "it does not look at its queue"
         return JSONResponse({"ready": ready, "why": why}, status_code=200 if ready else 503)
-
-    async def openapi(self, _request: Request) -> Response:
-        """The document."""
-        return JSONResponse(document_for(self.endpoints(), metadata.version("corral")))
 
     # looking
 
@@ -341,26 +267,6 @@ class Api:
         if not isinstance(found, dict):
             raise RequestError("the body must be a JSON object")
         return found
-
-
-def farm_app(api: Api, gate: Gate, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
-    """The application.
-
-    Args:
-        api: What endpoints do.
-        gate: Lets requests through.
-        extra: Routes that guard themselves: the assistant's websocket.
-    """
-    routes: list[BaseRoute] = [gate.route_for(endpoint) for endpoint in api.endpoints()]
-    return Starlette(routes=[*routes, *extra], exception_handlers={HTTPException: _not_there})
-
-
-async def _not_there(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    response = refusal(error.status_code, str(error.detail))
-    for name, value in {**HEADERS, **(error.headers or {})}.items():
-        response.headers[name] = value
-    return response
 
 
 def _integer(text: str | None, name: str) -> int | None:

@@ -18,9 +18,9 @@ from actors.farm.attempt import AttemptFiles
 from actors.farm.attempts import Attempts
 from actors.farm.config import FarmConfig
 from actors.farm.database import StoreError, open_database, open_folder
+from actors.farm.housekeeping import run_retention
 from actors.farm.queue import MIN_CHARGED_SECONDS, Share, Waiting, decide
 from actors.farm.records import WHOLE_FARM, Pause, RunRecord
-from actors.farm.retention import removals_for
 from actors.farm.scenarios import read_scenario, scenario_names
 from actors.farm.store import Refused, Store, StoreDesk
 from actors.farm.submission import Submission, work_for
@@ -30,7 +30,6 @@ from runtime.nursery import open_bare_nursery
 from runtime.telemetry import counter, emit, gauge
 
 TICK_SECONDS = 5.0  # between two looks at the queue, if nothing happens
-RETENTION_SECONDS = 600.0
 ALIVE_SECONDS = 60.0  # without a look at the queue, the daemon counts as hung
 PROGRAM = (sys.executable, "-m", "actors.cli.main")
 
@@ -291,28 +290,6 @@ class Farm:
             return
         self.attempts.begin(work, attempt)
 
-    # folders
-
-    async def run_retention(self) -> None:
-        """Remove folders that are too old or too many, now and then, for ever."""
-        while True:
-            try:
-                await self.retain()
-            except (StoreError, OSError) as error:
-                emit("actors.farm.retention_failed", level="error", error=str(error))
-            await trio.sleep(RETENTION_SECONDS)
-
-    async def retain(self) -> list[str]:
-        """Do it once; returns the attempts whose folders went."""
-        stored = await self.store.do(lambda store: store.stored())
-        gone = []
-        for removal in removals_for(stored, self.config.retention, self.clock()):
-            await trio.to_thread.run_sync(self.files(removal.attempt).remove)
-            await self.store.do(partial(_mark_removed, attempt=removal.attempt, why=removal.why))
-            emit("actors.farm.folder_removed", attempt=removal.attempt, why=removal.why)
-            gone.append(removal.attempt)
-        return gone
-
     def _source_of(self, found: Submission) -> bytes:
         if found.text is not None:
             return found.text.encode()
@@ -363,7 +340,7 @@ async def open_farm(
                 )
                 await farm.attempts.recover()
                 nursery.start_soon(farm.run_queue)
-                nursery.start_soon(farm.run_retention)
+                nursery.start_soon(run_retention, lambda: farm.config.retention, folder, farm.store, clock)
                 yield farm
                 nursery.cancel_scope.cancel()
         finally:
@@ -378,10 +355,6 @@ def _look(store: Store, *, now: float, since: float) -> _Look:
         store.used_seconds(since, now, MIN_CHARGED_SECONDS),
         len(store.under_way()),
     )
-
-
-def _mark_removed(store: Store, *, attempt: str, why: str) -> None:
-    store.mark_removed(attempt, why)
 
 
 def _waiting(record: RunRecord) -> Waiting:

@@ -22,10 +22,11 @@ from actors.assistant_config import load_assistant_config
 from actors.assistant_serve import histories_of
 from actors.configuration import ScenarioError
 from actors.farm.access import Gate
-from actors.farm.api import Api, farm_app
+from actors.farm.api import Api
 from actors.farm.config import FarmConfig, FarmListen, restart_needed
 from actors.farm.daemon import PROGRAM, Farm, open_farm
 from actors.farm.loading import load_farm_config
+from actors.farm.routes import farm_app
 from actors.farm.systemd import Notifier
 from actors.login_limits import FailedLogins
 from actors.question_history import QuestionHistory

@@ -16,11 +16,12 @@ from hypercorn.trio.run import worker_serve
 from starlette.applications import Starlette
 
 from actors.farm.access import Gate
-from actors.farm.api import Api, farm_app
+from actors.farm.api import Api
 from actors.farm.client import Answer, FarmClient
 from actors.farm.config import AdbPool, FarmConfig, FarmFolders, FarmLimits, FarmListen, FarmTokens
 from actors.farm.daemon import Farm, open_farm
 from actors.farm.records import RunRecord
+from actors.farm.routes import farm_app
 from actors.farm.serve import open_socket
 from actors.farm.submission import parse_submission
 from actors.farm.work import RunState

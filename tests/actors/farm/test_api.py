@@ -16,6 +16,7 @@ from actors.farm.api import MAX_LOG_BYTES, RESULTS, Api
 from actors.farm.client import FarmRefused, path_of
 from actors.farm.config import AdbPool, PricesConfig
 from actors.farm.openapi import SCHEMAS, document_for
+from actors.farm.routes import endpoints_of
 from actors.token_store import Role
 from tests.kit.farm import ServedFarm, farm_config, open_served, wait_over, wait_playing, write_scenario
 
@@ -185,7 +186,7 @@ async def test_every_route_refuses_whoever_may_not(tmp_path: Path) -> None:
         run = await submitted(served)
         await wait_over(served.farm, run)
         before = await served.farm.store.do(lambda store: (store.runs(), store.pauses()))
-        endpoints: dict[str, Endpoint] = {f"{one.method} {one.path}": one for one in Api(served.farm).endpoints()}
+        endpoints: dict[str, Endpoint] = {f"{one.method} {one.path}": one for one in endpoints_of(Api(served.farm))}
         routes = [route for route in served.app.routes if isinstance(route, Route)]
         assert len(routes) == len(served.app.routes) == len(endpoints)
         assert {one.path for one in endpoints.values() if one.need is Need.NOBODY} == OPEN
@@ -316,7 +317,7 @@ async def test_headers_that_are_no_tokens(tmp_path: Path) -> None:
 
 async def test_the_document_names_every_endpoint_and_its_role(tmp_path: Path) -> None:
     async with open_served(farm_config(tmp_path)) as served:
-        endpoints = Api(served.farm).endpoints()
+        endpoints = endpoints_of(Api(served.farm))
         document = (await served.call("nobody", "GET", "/api/v1/openapi.json")).json
 
         assert document == document_for(endpoints, document["info"]["version"])

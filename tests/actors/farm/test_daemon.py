@@ -9,6 +9,7 @@ import trio
 from actors.farm.config import AdbPool, RetentionConfig
 from actors.farm.daemon import Farm, open_farm
 from actors.farm.database import FarmRuns
+from actors.farm.housekeeping import retain
 from actors.farm.records import WHOLE_FARM, AttemptRecord
 from actors.farm.store import Refused
 from actors.farm.submission import parse_submission
@@ -262,7 +263,7 @@ async def test_old_folders_go_and_pinned_ones_stay(tmp_path: Path) -> None:
             await wait_over(farm, run)
         await farm.store.do(lambda store: store.pin(pinned, pinned=True))
         moment[0] += 2 * 86_400
-        gone = await farm.retain()
+        gone = await retain(config.retention, farm.folder, farm.store, moment[0])
 
         assert gone == [old]
         assert not farm.files(old).folder.exists()
@@ -270,7 +271,7 @@ async def test_old_folders_go_and_pinned_ones_stay(tmp_path: Path) -> None:
         assert farm.files(pinned).folder.exists()
         assert (await attempts_of(farm, old))[0].removed == "older than 1 days"
         assert (await attempts_of(farm, old))[0].result is not None
-        assert await farm.retain() == []
+        assert await retain(config.retention, farm.folder, farm.store, moment[0]) == []
 
 
 async def test_a_farm_folder_serves_one_daemon(tmp_path: Path) -> None:

@@ -1,0 +1,107 @@
+"""The farm's HTTP API as one table of endpoints, from which routes and the OpenAPI document are made (docs/farm.md)."""
+
+from importlib import metadata
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute
+
+from actors.farm.access import HEADERS, Endpoint, Gate, Need, refusal
+from actors.farm.api import RESULTS, Api
+from actors.farm.openapi import document_for
+from actors.farm.store import MAX_LISTED
+from actors.farm.work import RunState
+
+_INTEGER = {"type": "integer", "minimum": 0}
+_TEXT = {"type": "string"}
+
+
+def endpoints_of(api: Api) -> tuple[Endpoint, ...]:
+    """All of them."""
+    run, phone = "/api/v1/runs/{run}", "/api/v1/phones/{phone}"
+
+    async def openapi(_request: Request) -> Response:
+        return JSONResponse(document_for(table, metadata.version("corral")))
+
+    table = (
+        Endpoint("GET", "/healthz", Need.NOBODY, api.healthz, "Whether the daemon lives."),
+        Endpoint("GET", "/readyz", Need.NOBODY, api.readyz, "Whether it takes runs."),
+        Endpoint("GET", "/api/v1/openapi.json", Need.NOBODY, openapi, "This document."),
+        Endpoint("GET", "/metrics", Need.VIEWER, api.metrics, "For Prometheus.", answer="text/plain"),
+        Endpoint("GET", "/api/v1/farm", Need.VIEWER, api.show_farm, "How the farm is."),
+        Endpoint("GET", "/api/v1/scenarios", Need.VIEWER, api.list_scenarios, "What may be submitted by name."),
+        Endpoint(
+            "GET",
+            "/api/v1/runs",
+            Need.VIEWER,
+            api.list_runs,
+            "Runs, the newest first.",
+            query={
+                "state": {"enum": [one.value for one in RunState]},
+                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LISTED},
+                "before": _INTEGER,
+                "tenant": _TEXT,
+            },
+        ),
+        Endpoint("POST", "/api/v1/runs", Need.OPERATOR, api.submit, "Submit a run.", body="Submission"),
+        Endpoint("GET", run, Need.VIEWER, api.show_run, "One run, its attempts, and its phones while it plays."),
+        Endpoint("POST", f"{run}/cancel", Need.OPERATOR, api.cancel, "End it."),
+        Endpoint("POST", f"{run}/pause", Need.OPERATOR, api.pause, "Keep it from playing."),
+        Endpoint("POST", f"{run}/resume", Need.OPERATOR, api.resume, "Let it go on.", body="Resume"),
+        Endpoint("POST", f"{run}/pin", Need.OPERATOR, api.pin, "Keep its folders."),
+        Endpoint("DELETE", f"{run}/pin", Need.OPERATOR, api.unpin, "Its folders may go when they are old."),
+        Endpoint(
+            "GET",
+            f"{run}/logs",
+            Need.VIEWER,
+            api.logs,
+            "What its process says; the header x-next-offset says where to go on.",
+            query={"attempt": _INTEGER, "offset": _INTEGER, "limit": _INTEGER},
+            answer="text/plain",
+        ),
+        Endpoint(
+            "GET",
+            f"{run}/results/{{name}}",
+            Need.VIEWER,
+            api.results,
+            f"A result: {', '.join(RESULTS)}.",
+            query={"attempt": _INTEGER},
+            answer="*/*",
+        ),
+        Endpoint("GET", "/api/v1/phones", Need.VIEWER, api.list_phones, "Phones that the tenant may use."),
+        Endpoint("POST", f"{phone}/pause", Need.ADMIN, api.pause_phone, "Start nothing more on it."),
+        Endpoint("POST", f"{phone}/resume", Need.ADMIN, api.resume_phone, "Use it again."),
+        Endpoint("POST", "/api/v1/drain", Need.ADMIN, api.drain, "Take no more runs; those that play end."),
+        Endpoint("DELETE", "/api/v1/drain", Need.ADMIN, api.undrain, "Take runs again."),
+        Endpoint(
+            "GET",
+            "/api/v1/audit",
+            Need.ADMIN,
+            api.audit,
+            "What operators did, the newest first.",
+            query={"limit": _INTEGER},
+        ),
+    )
+    return table
+
+
+def farm_app(api: Api, gate: Gate, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
+    """The application.
+
+    Args:
+        api: What endpoints do.
+        gate: Lets requests through.
+        extra: Routes that guard themselves: the assistant's websocket.
+    """
+    routes: list[BaseRoute] = [gate.route_for(endpoint) for endpoint in endpoints_of(api)]
+    return Starlette(routes=[*routes, *extra], exception_handlers={HTTPException: _not_there})
+
+
+async def _not_there(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    response = refusal(error.status_code, str(error.detail))
+    for name, value in {**HEADERS, **(error.headers or {})}.items():
+        response.headers[name] = value
+    return response
