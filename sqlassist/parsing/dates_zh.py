@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+import attrs
+
 from sqlassist.metric_query import Period
 from sqlassist.parsing import calendar
 from sqlassist.parsing.calendar import Span, Today
@@ -149,6 +151,16 @@ def _units(found: re.Match[str], today: Today) -> Span | None:
     return calendar.last_units(today, unit, count)
 
 
+def _units_before(found: re.Match[str], today: Today) -> Span | None:
+    """`前7天`: the latest ones; of months and quarters it may be the first ones of the year as well."""
+    span, unit = _units(found, today), _UNITS[found["unit"]]
+    if span is None or unit not in {"month", "quarter"}:
+        return span
+    start = today.date.replace(month=1, day=1)
+    first = Period(start, calendar.moved(start, unit, han_number(found["n"])))
+    return attrs.evolve(span, otherwise=(*span.otherwise, first)) if first != span.period else span
+
+
 def _months(found: re.Match[str], today: Today) -> Span | None:
     first, last = han_number(found["first"]), han_number(found["month"])
     end = calendar.latest_month(today, last)
@@ -212,6 +224,10 @@ _SINGLE: tuple[tuple[str, Build], ...] = (
     (
         rf"(?:最近|近|过去|过去的|最近的|之前|前面|刚过去的|此前)(?:的)?(?P<n>{_N})个?(?:完整)?(?:自然)?(?P<unit>天|日|周|星期|月|季度|年)",
         _units,
+    ),
+    (  # behind a metric or a superlative it is a number of rows: `收入前3个月`, `收入最高的前3天`
+        rf"(?:^|(?<=[\s,，、的在下看查]))(?<![高多低少好差大小]的)前(?P<n>{_N})个?(?P<unit>天|日|周|星期|月|季度)",
+        _units_before,
     ),
     (r"(?:最近|近|过去)半(?:个)?(?:月|年)", _half_a_month),
     (rf"(?P<word>本|这|这个|上个|上上|上|上一)?{_WEEKDAY}", _weekday),

@@ -77,6 +77,23 @@ def _without_entities(items: list[Item]) -> list[Item]:
     return kept
 
 
+def _require_one_split(items: Sequence[Item]) -> None:
+    """`revenue by server and payers by channel` are two questions: one answer to both would split each by either."""
+    runs: list[tuple[bool, set[str]]] = []
+    for number, item in enumerate(items):
+        is_behind_by = number > 0 and items[number - 1].kind is Kind.BY
+        is_split = item.kind is Kind.BUCKET or (is_behind_by and item.kind in {Kind.DIMENSION, Kind.TIME_UNIT})
+        if not is_split and item.kind is not Kind.METRIC:
+            continue
+        if runs and runs[-1][0] == is_split:
+            runs[-1][1].add(item.sense.name)
+        else:
+            runs.append((is_split, {item.sense.name}))
+            splits = [names for is_one, names in runs if is_one]
+            if len(runs) > 3 and splits[-1] != splits[-2]:
+                raise CannotReadError("contradiction", item.text)
+
+
 class Walk:
     """One reading on its way. Items that a rule explains are `used`; in the end all that say something are."""
 
@@ -86,7 +103,9 @@ class Walk:
         self.said = {item.sense.name: item.text for item in items if item.kind is Kind.FILLER}
         """Fillers by their name: `together` → `in total`."""
         self.is_fragment = is_fragment
-        found = Numbers(setting.layer, setting.sizes, setting.formats).read(_without_entities(list(_structural(items))))
+        structural = list(_structural(items))
+        _require_one_split(structural)
+        found = Numbers(setting.layer, setting.sizes, setting.formats).read(_without_entities(structural))
         self.items = list(found.items)
         self.bounds: tuple[Bound, ...] = found.bounds
         self.draft = Draft(filters=found.filters)

@@ -260,6 +260,7 @@ PHRASES: Mapping[tuple[Kind, str], str] = {
     """,
     (Kind.OVER, "year"): """
         the same period last year | the same period of last year | same period last year | a year earlier
+        | this time last year
         | a year before | one year earlier | the same month last year | the same time last year | a year ago
         | the same month a year ago | year over year | year-over-year | yoy | year on year | year-on-year | y/y
         | the year before that | the same period a year ago

@@ -474,3 +474,33 @@ def test_values_from_rows_that_are_names_are_taken() -> None:
 
     assert isinstance(found, Understood)
     assert found.query.filters[0].values == ("Steam Deck",)
+
+
+@pytest.mark.parametrize(
+    ("question", "meaning"),
+    [
+        ("前7天的收入", "revenue; 2026-06-10..2026-06-16"),
+        ("查前两周每天收入", "revenue; by day; 2026-06-01..2026-06-14"),
+        ("收入前7天", "revenue; by day; top 7"),
+        ("5月前7天收入", "revenue; 2026-05-01..2026-05-07"),
+        ("revenue in May this time last year", "revenue; 2026-05-01..2026-05-31; compared with 2025-05-01..2025-05-31"),
+    ],
+)
+def test_days_before_are_no_number_of_rows(question: str, meaning: str) -> None:
+    assert in_words(question) == meaning
+
+
+def test_the_months_before_may_be_the_first_ones_of_the_year() -> None:
+    assert isinstance(asked("前3个月收入"), Ambiguous)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "total revenue by server and total payments by channel",
+        "revenue by server and payments by day",
+        "各服务器的收入和各渠道的付费人数",
+    ],
+)
+def test_two_questions_with_splits_of_their_own_get_no_one_answer(question: str) -> None:
+    assert isinstance(asked(question), NotUnderstood)
