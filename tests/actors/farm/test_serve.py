@@ -153,40 +153,35 @@ def test_a_second_signal_cuts_what_plays_and_it_is_not_lost(tmp_path: Path) -> N
     assert [one.outcome for one in attempts] == [AttemptOutcome.RUNNING]
 
 
-def test_tls(tmp_path: Path) -> None:
+async def test_tls_and_the_assistant_beside_the_api(tmp_path: Path) -> None:
     write_scenario(tmp_path, "good")
     write_certificates(tmp_path)
     token = make_token(tmp_path)
-    file = write_config(tmp_path, "x", listen='tls_certificate = "server.pem"\ntls_key = "server.key"')
-    with served("tests.kit.farm_serve", str(file)) as (_, url):
-        assert url.startswith("https://127.0.0.1:")
-        assert FarmClient(url, token, tmp_path / "ca.pem").call("GET", path_of("scenarios")).json == {
-            "scenarios": ["good"]
-        }
-        with pytest.raises(FarmUnreachable, match="TLS failed"):
-            FarmClient(url, token, tmp_path / "other.pem").call("GET", path_of("farm"))
-        with pytest.raises(FarmUnreachable):
-            FarmClient(url.replace("https", "http"), token).call("GET", path_of("farm"))
-
-
-async def test_the_assistant_is_served_beside_the_api(tmp_path: Path) -> None:
-    write_scenario(tmp_path, "good")
-    token = make_token(tmp_path)
     (tmp_path / "databases.toml").write_text("")
     (tmp_path / "assistant.toml").write_text('[sql]\nfile = "databases.toml"\n')
-    file = write_config(tmp_path, "x")
+    file = write_config(tmp_path, "x", listen='tls_certificate = "server.pem"\ntls_key = "server.key"')
     file.write_text(file.read_text() + '[assistant]\nfile = "assistant.toml"\n')
+    events: list[Event] = []
+
+    async def take(event: Event) -> None:
+        events.append(event)
+
+    def call(url: str, authority: str | None) -> Any:
+        ca_file = None if authority is None else tmp_path / authority
+        return FarmClient(url, token, ca_file).call("GET", path_of("scenarios")).json
+
     with served("tests.kit.farm_serve", str(file)) as (process, url):
-        events: list[Event] = []
-
-        async def take(event: Event) -> None:
-            events.append(event)
-
+        assert url.startswith("https://127.0.0.1:")
+        assert await trio.to_thread.run_sync(call, url, "ca.pem") == {"scenarios": ["good"]}
+        with pytest.raises(FarmUnreachable, match="TLS failed"):
+            await trio.to_thread.run_sync(call, url, "other.pem")
+        with pytest.raises(FarmUnreachable):
+            await trio.to_thread.run_sync(call, url.replace("https", "http"), None)
+        address = parse_address(url.replace("http", "ws"))
         with trio.fail_after(PATIENCE_SECONDS):
-            async with open_remote(parse_address(url.replace("http", "ws")), token) as remote:
+            async with open_remote(address, token, ca_file=tmp_path / "ca.pem") as remote:
                 await remote.ask(Question("q1", "answer"), take)
         assert events[-1].stage is Stage.ANSWER
-        assert FarmClient(url, token).call("GET", path_of("scenarios")).json == {"scenarios": ["good"]}
         process.send_signal(signal.SIGTERM)
         assert await trio.to_thread.run_sync(process.wait, PATIENCE_SECONDS) == 0
 
