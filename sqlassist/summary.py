@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 
-from sqlassist.metric_query import MetricQuery
+from sqlassist.metric_query import BUCKET_NAMES, MetricQuery
 from sqlassist.result import Cell, ResultSet, ValueType
 from sqlassist.semantic import SemanticLayer
 
@@ -31,10 +31,19 @@ def summary_for(
     start = f"{described}{'：' if zh else ': '}" if described else ""
     if not result.rows or all(cell is None for row in result.rows for cell in row):
         return start + ("没有数据。" if zh else "no data.")
+    end = ("。" if zh else ".") + _counted(query, zh=zh)
     if len(result.rows) == 1:
-        return start + _single(result, layer, language) + ("。" if zh else ".")
+        return start + _single(result, layer, language) + end
     parts = [_count(result, zh=zh), *_extremes(result, layer, language, query)]
-    return start + ("；" if zh else "; ").join(parts) + ("。" if zh else ".")
+    return start + ("；" if zh else "; ").join(parts) + end
+
+
+def _counted(query: MetricQuery | None, *, zh: bool) -> str:
+    """What a mean is over, which its number does not show."""
+    if query is None or query.average_per is None:
+        return ""
+    per = BUCKET_NAMES[query.average_per].label("zh" if zh else "en", query.average_per)
+    return f"没有数据的{per}不计入平均。" if zh else f" Each {per} without rows is left out of the mean."
 
 
 def _single(result: ResultSet, layer: SemanticLayer, language: str) -> str:

@@ -201,6 +201,8 @@ def _quantity_at(items: list[Item], at: int) -> tuple[int, list[tuple[str, Item]
     kind = items[at].kind
     if kind is Kind.COMPARATOR:
         number, unit, end = _amount(items, at + 1)
+        if number is not None and end < len(items) and _is_how_long(number, items[end]):
+            raise CannotReadError("leftover", f"{items[at].text} {number.text} {items[end].text}")
         return (end, [(items[at].sense.name, number)], unit) if number is not None else None
     if kind is Kind.BETWEEN:
         low, unit, end = _amount(items, at + 1)
@@ -220,6 +222,11 @@ def _quantity_at(items: list[Item], at: int) -> tuple[int, list[tuple[str, Item]
                 return behind + 1, [(items[end].sense.name, number)], items[behind]
             return behind, [(items[end].sense.name, number)], unit
     return None
+
+
+def _is_how_long(number: Item, unit: Item) -> bool:
+    """`over 3 days` is a time and no bound of a metric; `超过100的天` and `over 100 by day` are bounds."""
+    return unit.kind is Kind.TIME_UNIT and unit.start - number.end <= (0 if unit.is_han else 1)
 
 
 def _amount(items: list[Item], at: int) -> tuple[Item | None, Item | None, int]:

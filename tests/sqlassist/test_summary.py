@@ -138,3 +138,16 @@ def test_of_several_numbers_that_nobody_named_none_is_called_the_highest() -> No
     columns = {"payment_id": ValueType.INTEGER, "player_id": ValueType.INTEGER, "amount": ValueType.DECIMAL}
 
     assert summary_for(result(columns, (1, 397, "9.99"), (2, 1, "2.99")), LAYER, "en") == "2 rows."
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "5.00 USD. Each day without rows is left out of the mean."),
+        ("zh", "5.00 USD。没有数据的日不计入平均。"),
+    ],
+)
+def test_a_mean_says_what_it_leaves_out(language: str, text: str) -> None:
+    query = MetricQuery(("revenue",), average_per=Bucket.DAY)
+
+    assert summary_for(result({"revenue": ValueType.DECIMAL}, ("5",)), LAYER, language, query) == text

@@ -504,3 +504,13 @@ def test_the_months_before_may_be_the_first_ones_of_the_year() -> None:
 )
 def test_two_questions_with_splits_of_their_own_get_no_one_answer(question: str) -> None:
     assert isinstance(asked(question), NotUnderstood)
+
+
+@pytest.mark.parametrize("question", ["revenue over 3 days", "revenue for more than 2 weeks", "收入超过3天"])
+def test_how_long_is_no_bound_of_a_metric(question: str) -> None:
+    assert not isinstance(asked(question), Understood)
+
+
+@pytest.mark.parametrize("question", ["days with revenue over 100", "revenue over 100 by day", "收入超过100的天"])
+def test_days_that_pass_a_bound_are_found(question: str) -> None:
+    assert in_words(question) == "revenue; by day; revenue > 100"
