@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from runtime.ids import TenantId
-from sqlassist.administration import Connection, ServerUnavailable, open_admin
 from sqlassist.config import SourceConfig
-from sqlassist.execute.errors import DatabaseLost
+from sqlassist.execute.errors import DatabaseLost, ServerUnavailable
 from sqlassist.semantic_draft import SeenColumn, SeenTable
+
+if TYPE_CHECKING:
+    from sqlassist.administration import Connection
 
 _COMMENTS = (
     "SELECT table_name, column_name, column_comment FROM information_schema.columns WHERE table_schema = %s"
@@ -34,6 +36,10 @@ def look_at_server(source: SourceConfig) -> dict[str, SeenTable]:
     Raises:
         ServerUnavailable: it cannot be asked.
     """
+    try:
+        from sqlassist.administration import open_admin  # noqa: PLC0415  # an extra, which DuckDB files do without
+    except ModuleNotFoundError as error:
+        raise ServerUnavailable(f"a server needs more packages: pip install 'corral[sql]' ({error})") from error
     with open_admin(source) as connection:
         schema = source.schema
         return _seen(

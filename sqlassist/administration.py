@@ -13,6 +13,7 @@ from runtime.secret import Secret, redact
 from sqlassist.catalog import Dialect
 from sqlassist.config import SourceConfig, SqlConfig
 from sqlassist.credentials import admin_password, make_password, password_for
+from sqlassist.execute.errors import ServerUnavailable
 from sqlassist.naming import text_literal
 from sqlassist.provision import Grant, Provisioning, ServerState, Step
 from sqlassist.verify import Attempt, Tried, judge
@@ -24,10 +25,6 @@ NOT_THERE = (1049, 1146)  # a schema, a table
 _NO_LOGIN = "definer"
 
 Connection = pymysql.connections.Connection
-
-
-class ServerUnavailable(Exception):
-    """The server does not answer, or does not let the account in. The text says which server and account."""
 
 
 class ProvisioningFailed(Exception):

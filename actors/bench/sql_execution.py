@@ -17,7 +17,6 @@ from actors.sql_configuration import load_sql_config
 from runtime.ids import TenantId
 from sqlassist.administration import (
     ProvisioningFailed,
-    ServerUnavailable,
     apply_steps,
     authentication_for,
     open_admin,
@@ -25,7 +24,7 @@ from sqlassist.administration import (
 from sqlassist.catalog import Catalog, Column, ColumnType, Dialect, Table
 from sqlassist.config import Credentials, SqlConfig, TenantConfig
 from sqlassist.credentials import CredentialError
-from sqlassist.execute.errors import DatabaseError
+from sqlassist.execute.errors import DatabaseError, ServerUnavailable
 from sqlassist.execute.server import ServerBackend, open_server_backend
 from sqlassist.guard.check import check
 from sqlassist.guard.checked import CheckedQuery

@@ -13,6 +13,7 @@ import click
 
 from actors.cli.lazy_group import LazyGroup
 
+EXIT_USAGE = 2
 EXIT_OUTPUT = 3
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 EXIT_INTERRUPTED = 130
@@ -131,11 +132,18 @@ def _last_words(error: Exception) -> int:
     if isinstance(first, OSError) and first.filename is None and first.errno in _OUTPUT_ERRORS:
         _complain(f"Error: standard output cannot be written: {first.strerror}")
         return EXIT_OUTPUT
+    if isinstance(first, UnicodeEncodeError) and any(_is_no_text(argument) for argument in sys.argv):
+        _complain("Error: the command line holds bytes that are no text in UTF-8")
+        return EXIT_USAGE
     text = " ".join(str(first).split())
     _complain(f"internal error: {type(first).__name__}: {text}; please report it with the log above")
     if os.environ.get(DEBUG_VARIABLE, "") not in ("", "0"):
         _complain("".join(traceback.format_exception(error)))
     return EXIT_INTERNAL
+
+
+def _is_no_text(argument: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in argument)
 
 
 def _complain(text: str) -> None:

@@ -19,12 +19,11 @@ from actors.verified_review import ReviewError, subject_for
 from runtime.ids import TenantId
 from runtime.secret import SecretMissing
 from runtime.telemetry import configure
-from sqlassist.administration import ServerUnavailable
 from sqlassist.catalog import CatalogError, Dialect
 from sqlassist.config import SqlConfig
 from sqlassist.credentials import CredentialError
 from sqlassist.document import MAX_BYTES
-from sqlassist.execute.errors import DatabaseError
+from sqlassist.execute.errors import DatabaseError, ServerUnavailable
 from sqlassist.execute.sources import open_sources
 from sqlassist.guard.checked import CheckedQuery
 from sqlassist.messages import Refusal

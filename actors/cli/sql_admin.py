@@ -17,7 +17,6 @@ from actors.sql_configuration import load_sql_config
 from runtime.secret import SecretMissing
 from sqlassist.administration import (
     ProvisioningFailed,
-    ServerUnavailable,
     apply_steps,
     authentication_for,
     open_admin,
@@ -27,6 +26,7 @@ from sqlassist.administration import (
 from sqlassist.catalog import Dialect
 from sqlassist.config import SqlConfig
 from sqlassist.credentials import CredentialError
+from sqlassist.execute.errors import ServerUnavailable
 from sqlassist.provision import Provisioning, ServerState, script_for
 from sqlassist.rollup import RollupFailed, refresh_rollups
 from sqlassist.rollup_files import refresh_rollup_files

@@ -15,10 +15,11 @@ from actors.warehouse.rows import Row
 from actors.warehouse.spool import SHARED, read_header, read_rows
 from actors.warehouse.tables import DAY, LOSSES, MOMENT, RUNS, TABLES, THINGS, WarehouseTable, things_columns
 from runtime.secret import Secret, redact, take_from_environment
-from sqlassist.administration import ServerUnavailable, open_connection
+from sqlassist.administration import open_connection
 from sqlassist.catalog import ColumnType, Dialect
 from sqlassist.config import SourceConfig
 from sqlassist.credentials import read_secret_file
+from sqlassist.execute.errors import ServerUnavailable
 from sqlassist.naming import quoted
 
 TEXT_CHARACTERS = 320  # of a VARCHAR; the longest text of a row has 300

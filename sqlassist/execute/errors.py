@@ -24,6 +24,10 @@ class DatabaseDenied(DatabaseError):
     """An account is not let in, or may not do what it must: run `corral sql verify`, then `corral sql provision`."""
 
 
+class ServerUnavailable(Exception):
+    """The server does not answer, or does not let the account in. The text says which server and account."""
+
+
 TOO_SLOW = Refusal(
     "too_slow", "", "the query took longer than it may: restrict it to fewer days, or use a rollup table"
 )

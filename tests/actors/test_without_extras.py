@@ -36,6 +36,7 @@ def test_the_embedded_assistant_its_executor_and_its_commands_import_without_ext
         "actors.cli.assistant",
         "actors.cli.audit",
         "actors.cli.evaluate",
+        "actors.cli.semantic",
         "actors.cli.sql_run",
         "actors.cli.token",
         "actors.cli.verified",

@@ -23,6 +23,8 @@ def odd(kind):
     if kind == "words":
         print("Zähler ▶ \\ud800")
         return
+    if not kind.isprintable():
+        kind.encode()
     if kind == "interrupt":
         raise KeyboardInterrupt
     if kind == "interrupted-nursery":
@@ -125,3 +127,9 @@ def test_usage_errors_and_help_keep_their_codes() -> None:
     assert odd("--help").returncode == 0
     assert odd("nonsense").returncode == 2
     assert odd("odd").returncode == 2
+
+
+def test_arguments_that_are_no_text_end_in_one_line_and_are_nobodys_mistake() -> None:
+    done = odd("odd", "a\udcff")  # a byte that is no UTF-8
+
+    assert (done.returncode, done.stderr) == (2, "Error: the command line holds bytes that are no text in UTF-8\n")

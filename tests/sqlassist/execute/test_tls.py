@@ -9,11 +9,11 @@ import attrs
 import pytest
 
 from actors.sql_configuration import parse_sql_config
-from sqlassist.administration import ServerUnavailable, open_connection
+from sqlassist.administration import open_connection
 from sqlassist.catalog import Dialect
 from sqlassist.config import SqlConfig
 from sqlassist.credentials import password_for
-from sqlassist.execute.errors import DatabaseDenied, DatabaseLost
+from sqlassist.execute.errors import DatabaseDenied, DatabaseLost, ServerUnavailable
 from sqlassist.execute.server import open_server_backend
 from sqlassist.result import ResultSet
 from sqlassist.sample import make_sample, sample_config
