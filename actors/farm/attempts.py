@@ -52,6 +52,8 @@ class Attempts:
     _program: tuple[str, ...] = attrs.field(alias="program")
     _clock: Callable[[], float] = attrs.field(alias="clock")
     _on_end: Callable[[], None] = attrs.field(alias="on_end")
+    _tell: Callable[[AttemptRecord], None] = attrs.field(alias="tell", default=lambda _: None)
+    """Is told of every attempt that has ended and is written down."""
     changing: trio.Lock = attrs.field(factory=trio.Lock, init=False)
     """Held while attempts begin, are asked to stop, or their end is written: so who stops one finds it, or its end."""
     _playing: dict[str, _Playing] = attrs.field(factory=dict, init=False)  # {attempt: ...}
@@ -134,6 +136,7 @@ class Attempts:
             await trio.sleep(RETRY_SECONDS)
         _ENDED.labels(outcome.value).inc()
         emit("actors.farm.attempt_ended", attempt=attempt.attempt, outcome=outcome.value, reason=end.failure)
+        self._tell(attrs.evolve(attempt, outcome=outcome, reason=end.failure))
 
     async def _written(
         self,

@@ -7,6 +7,7 @@ import attrs
 
 from actors.configuration import Problem, ScenarioError, line_of, read_toml, register_tagged_union, structured
 from actors.farm.queue import FarmPhone, QueueSettings
+from actors.farm.webhooks import WebhookConfig
 from inference.config import EngineConfig, TenantConfig, check_engine, check_tenant
 from runtime.ids import TenantId, is_legal_id
 
@@ -167,6 +168,8 @@ class FarmConfig:
     fairness: FairnessConfig = attrs.field(factory=FairnessConfig)
     prices: PricesConfig = attrs.field(factory=PricesConfig)
     assistant: FarmAssistant | None = None
+    webhooks: tuple[WebhookConfig, ...] = ()
+    """Who is told of failed runs, and of phones that need a person or are gone."""
 
     def farm_phones(self) -> tuple[FarmPhone, ...]:
         """Every phone, for the queue."""
@@ -204,7 +207,7 @@ def parse_farm_config(source: bytes, file: str = "") -> FarmConfig:
 
 def restart_needed(old: FarmConfig, new: FarmConfig) -> list[str]:
     """The tables that a reload cannot change while the daemon runs."""
-    names = ("farm", "listen", "tokens", "assistant")
+    names = ("farm", "listen", "tokens", "assistant", "webhooks")
     return [name for name in names if getattr(old, name) != getattr(new, name)]
 
 

@@ -20,7 +20,7 @@ from actors.farm.config import FarmConfig
 from actors.farm.database import StoreError, open_database, open_folder
 from actors.farm.housekeeping import run_retention
 from actors.farm.queue import MIN_CHARGED_SECONDS, Share, Waiting, decide
-from actors.farm.records import WHOLE_FARM, Pause, RunRecord
+from actors.farm.records import WHOLE_FARM, AttemptRecord, Pause, RunRecord
 from actors.farm.scenarios import read_scenario, scenario_names
 from actors.farm.store import Refused, Store, StoreDesk
 from actors.farm.submission import Submission, work_for
@@ -318,6 +318,7 @@ async def open_farm(
     *,
     program: tuple[str, ...] = PROGRAM,
     clock: Callable[[], float] = time.time,
+    tell: Callable[[AttemptRecord], None] = lambda _: None,
 ) -> AsyncIterator[Farm]:
     """A farm that works while the block runs. Call `drain` before it ends, to be polite: what plays then is killed.
 
@@ -325,6 +326,7 @@ async def open_farm(
         config: As loaded: paths are absolute.
         program: What `run` is a command of.
         clock: Seconds since 1970.
+        tell: Is told of every attempt that has ended.
 
     Raises:
         StoreError: the farm's folder is in use, or its state cannot be opened.
@@ -336,7 +338,7 @@ async def open_farm(
             async with open_bare_nursery() as nursery:
                 farm = Farm(config, folder, StoreDesk(Store(database)), clock)
                 farm.attempts = Attempts(
-                    lambda: farm.config, folder, farm.store, nursery, program, clock, farm.look_again
+                    lambda: farm.config, folder, farm.store, nursery, program, clock, farm.look_again, tell
                 )
                 await farm.attempts.recover()
                 nursery.start_soon(farm.run_queue)

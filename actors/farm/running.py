@@ -18,6 +18,7 @@ from actors.farm.systemd import take_notifier
 from actors.token_store import TokenStoreError
 from runtime.collector import collect_rarely
 from runtime.process import ProcessError
+from runtime.secret import SecretMissing
 from runtime.telemetry import configure
 from sqlassist.audit import AuditError
 
@@ -83,7 +84,7 @@ def _told(work: Callable[[], None]) -> int:
         for problem in error.problems:
             click.echo(f"Error: {problem}", err=True)
         return EXIT_WRONG
-    except TokenStoreError as error:
+    except (TokenStoreError, SecretMissing) as error:
         click.echo(f"Error: {error}", err=True)
         return EXIT_WRONG
     except (StoreError, ListenError, ProcessError, AuditError, AskError, OSError) as error:

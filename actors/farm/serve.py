@@ -26,9 +26,13 @@ from actors.farm.api import Api
 from actors.farm.config import FarmConfig, FarmListen, restart_needed
 from actors.farm.daemon import PROGRAM, Farm, open_farm
 from actors.farm.loading import load_farm_config
+from actors.farm.records import AttemptRecord
 from actors.farm.routes import farm_app
 from actors.farm.systemd import Notifier
+from actors.farm.telling import attempt_notice, run_telling
+from actors.farm.webhooks import webhook_for
 from actors.login_limits import FailedLogins
+from actors.notice_sender import NoticeSender, open_notice_sender
 from actors.question_history import QuestionHistory
 from actors.token_store import TokenStore
 from runtime.collector import keep_tidy
@@ -66,12 +70,16 @@ async def serve_farm(
         ListenError: the address or the certificate cannot be used.
         StoreError: the farm's folder is in use, or its state cannot be opened.
         ScenarioError: the assistant's databases are wrong.
+        SecretMissing: a webhook's variable is not set.
     """
     tokens = TokenStore(Path(config.tokens.file))
     tokens.load()
     with open_socket(config.listen) as sock:
         async with AsyncExitStack() as stack:
-            farm = await stack.enter_async_context(open_farm(config, program=program))
+            webhooks = [webhook_for(one) for one in config.webhooks]
+            sender = await stack.enter_async_context(open_notice_sender(webhooks))
+            tell = partial(_tell_attempt, sender)
+            farm = await stack.enter_async_context(open_farm(config, program=program, tell=tell))
             desk = await _open_assistant(stack, config, tokens)
             extra: tuple[BaseRoute, ...] = ()
             if desk is not None:
@@ -89,6 +97,8 @@ async def serve_farm(
 
             async with open_signal_drain(drain) as signals, open_bare_nursery() as nursery:
                 nursery.start_soon(keep_tidy)
+                if webhooks:
+                    nursery.start_soon(run_telling, farm, sender)
                 nursery.start_soon(_reload_on_signal, farm, file, notifier)
                 nursery.start_soon(notifier.run_watchdog, partial(_is_alive, farm))
                 sockets = Sockets([sock], [], []) if config.listen.tls_certificate else Sockets([], [sock], [])
@@ -103,6 +113,12 @@ async def serve_farm(
                     stop.set()
                 nursery.cancel_scope.cancel()
             emit("actors.farm.stopped", signal=signals.asked, cut=signals.cut)
+
+
+def _tell_attempt(sender: NoticeSender, attempt: AttemptRecord) -> None:
+    notice = attempt_notice(attempt)
+    if notice is not None:
+        sender.tell(notice)
 
 
 def open_socket(listen: FarmListen) -> socket.socket:
@@ -143,7 +159,11 @@ def reload(farm: Farm, file: Path) -> None:
     old = farm.config
     for name in restart_needed(old, found):
         emit("actors.farm.restart_needed", level="warning", table=name)
-    farm.reload(attrs.evolve(found, farm=old.farm, listen=old.listen, tokens=old.tokens, assistant=old.assistant))
+    farm.reload(
+        attrs.evolve(
+            found, farm=old.farm, listen=old.listen, tokens=old.tokens, assistant=old.assistant, webhooks=old.webhooks
+        )
+    )
     emit("actors.farm.reloaded", phones=len(found.farm_phones()), engines=len(found.engines))
 
 

@@ -1,0 +1,59 @@
+"""Whom a farm tells of what: runs that failed, and phones that need a person or are gone, as notices to webhooks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import trio
+
+from actors.farm.daemon import Farm
+from actors.farm.records import AttemptRecord
+from actors.farm.work import AttemptOutcome
+from actors.notice_sender import NoticeSender
+from actors.notices import Notice, Severity
+
+LOOK_SECONDS = 15.0  # a person is asked for within minutes anyway
+_FAILED = {
+    AttemptOutcome.FAILED: Severity.WARNING,
+    AttemptOutcome.ERRORED: Severity.CRITICAL,
+    AttemptOutcome.WRONG: Severity.WARNING,
+}
+
+
+def attempt_notice(attempt: AttemptRecord) -> Notice | None:
+    """What is told of an attempt that has ended; nothing where all is well, or an operator ended it."""
+    severity = _FAILED.get(attempt.outcome)
+    if severity is None:
+        return None
+    fields = (("run", attempt.run), ("attempt", attempt.attempt), ("tenant", str(attempt.tenant)))
+    title = f"run {attempt.run} {attempt.outcome}"
+    return Notice(f"attempt:{attempt.attempt}", title, severity, attempt.reason, fields)
+
+
+def phone_notices(run: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Notice]:
+    """What is told of the phones of a run that plays."""
+    for row in rows:
+        phone, state = str(row.get("phone", "")), str(row.get("state", ""))
+        fields = (("phone", phone), ("run", run), ("app", str(row.get("app", ""))))
+        if state == "needs_human":
+            why = str(row.get("why", ""))
+            title = f"{phone} needs a person"
+            text = f"{why}\ncorral farm resume {run} --phone {phone}".strip()
+            yield Notice(f"needs-human:{run}:{phone}", title, Severity.CRITICAL, text, fields)
+        elif state == "quarantined" or row.get("connection") in ("offline", "unauthorized", "absent"):
+            title = f"{phone} is {row.get('connection') or state}"
+            yield Notice(f"phone:{phone}", title, Severity.WARNING, str(row.get("remedy", "")), fields)
+
+
+async def run_telling(farm: Farm, sender: NoticeSender) -> None:
+    """Look at what plays again and again, and tell; until cancelled."""
+    known: set[str] = set()
+    while True:
+        now: set[str] = set()
+        for attempt in await farm.store.do(lambda store: store.under_way()):
+            for notice in phone_notices(attempt.run, await farm.progress(attempt.run)):
+                now.add(notice.key)
+                sender.tell(notice)
+        for key in known - now:
+            sender.over(key)
+        known = now
+        await trio.sleep(LOOK_SECONDS)
