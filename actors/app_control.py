@@ -1,5 +1,6 @@
 """Apps on a phone, by its own shell: start, stop, forget, grant, remove. Every refusal is a `DeviceError`."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ async def start_app(device: Device, app: AppConfig) -> None:
     """
     await stop_app(device, app)
     if app.activity is not None:
-        command = f"am start -n {app.package}/{app.activity}"
+        command = f"am start -n {shlex.quote(f'{app.package}/{app.activity}')}"
     else:
         command = f"monkey -p {app.package} -c android.intent.category.LAUNCHER 1"
     result = await device.shell(command, timeout_seconds=START_SECONDS)

@@ -109,7 +109,9 @@ class AppConfig:
 
     goal: str = attrs.field(metadata={"nonempty": True})
     package: str = attrs.field(metadata={"pattern": r"[A-Za-z][\w.]*", "means": "an Android package name"})
-    activity: str | None = None
+    activity: str | None = attrs.field(
+        default=None, metadata={"pattern": r"[A-Za-z_.][\w.$]*", "means": "the name of an activity, like .Main"}
+    )
     rules: str | None = None
     """Rule file beside the scenario."""
     score: Reading | None = None
