@@ -29,8 +29,7 @@ from actors.farm.loading import load_farm_config
 from actors.farm.records import AttemptRecord
 from actors.farm.routes import farm_app
 from actors.farm.systemd import Notifier
-from actors.farm.telling import attempt_notice, run_telling
-from actors.farm.webhooks import webhook_for
+from actors.farm.telling import attempt_notice, run_telling, webhook_for
 from actors.login_limits import FailedLogins
 from actors.notice_sender import NoticeSender, open_notice_sender
 from actors.question_history import QuestionHistory

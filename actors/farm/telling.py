@@ -7,9 +7,11 @@ import trio
 
 from actors.farm.daemon import Farm
 from actors.farm.records import AttemptRecord
+from actors.farm.webhooks import WebhookConfig
 from actors.farm.work import AttemptOutcome
-from actors.notice_sender import NoticeSender
+from actors.notice_sender import NoticeSender, Webhook
 from actors.notices import Notice, Severity
+from runtime.secret import secret_from_environment
 
 LOOK_SECONDS = 15.0  # a person is asked for within minutes anyway
 _FAILED = {
@@ -17,6 +19,17 @@ _FAILED = {
     AttemptOutcome.ERRORED: Severity.CRITICAL,
     AttemptOutcome.WRONG: Severity.WARNING,
 }
+
+
+def webhook_for(config: WebhookConfig) -> Webhook:
+    """A receiver with its secrets.
+
+    Raises:
+        SecretMissing: a variable is not set.
+    """
+    secret = None if config.secret_env is None else secret_from_environment(config.secret_env)
+    url = secret_from_environment(config.url_env)
+    return Webhook(config.name, config.form, url, secret, config.least, config.again_minutes * 60.0)
 
 
 def attempt_notice(attempt: AttemptRecord) -> Notice | None:

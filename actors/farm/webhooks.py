@@ -2,9 +2,7 @@
 
 import attrs
 
-from actors.notice_sender import Webhook
 from actors.notices import Severity, WebhookForm
-from runtime.secret import secret_from_environment
 
 _VARIABLE = {"pattern": r"[A-Z_][A-Z0-9_]*", "means": "the name of an environment variable"}
 
@@ -21,14 +19,3 @@ class WebhookConfig:
     least: Severity = Severity.WARNING
     again_minutes: float = attrs.field(default=60.0, metadata={"min": 0})
     """The same thing is told again after so long."""
-
-
-def webhook_for(config: WebhookConfig) -> Webhook:
-    """A receiver with its secrets.
-
-    Raises:
-        SecretMissing: a variable is not set.
-    """
-    secret = None if config.secret_env is None else secret_from_environment(config.secret_env)
-    url = secret_from_environment(config.url_env)
-    return Webhook(config.name, config.form, url, secret, config.least, config.again_minutes * 60.0)

@@ -10,8 +10,7 @@ from actors.configuration import ScenarioError
 from actors.farm.config import parse_farm_config
 from actors.farm.daemon import open_farm
 from actors.farm.records import AttemptRecord
-from actors.farm.telling import attempt_notice, phone_notices, run_telling
-from actors.farm.webhooks import webhook_for
+from actors.farm.telling import attempt_notice, phone_notices, run_telling, webhook_for
 from actors.farm.work import AttemptOutcome
 from actors.notices import Notice, Severity, WebhookForm
 from runtime.ids import TenantId
