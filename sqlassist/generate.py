@@ -48,11 +48,11 @@ class RetryInformation:
 
     draft: str
     refusal: Refusal
+    """Its hint holds the plan's numbers, where a gate refused."""
     columns: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     """The real columns of the tables that the draft names."""
     values: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     """The most frequent values of the columns concerned."""
-    plan: Mapping[str, int] = attrs.field(factory=dict)
 
     def in_words(self) -> str:
         """For the prompt."""
@@ -61,8 +61,6 @@ class RetryInformation:
             lines.append(f"It is about: {self.refusal.where}")
         lines += [f"Columns of {table}: {', '.join(columns)}" for table, columns in self.columns.items()]
         lines += [f"Values of {name}: {', '.join(values)}" for name, values in self.values.items()]
-        if self.plan:
-            lines.append("The database expects: " + ", ".join(f"{key} {value}" for key, value in self.plan.items()))
         return "\n".join(lines)
 
 

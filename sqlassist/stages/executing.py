@@ -1,6 +1,5 @@
 """Stages 5 and 6: the guard, one second chance for a model, the run, and what the rows say."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -127,7 +126,7 @@ async def _refused_event(work: Work, refusal: Refusal) -> None:
     )
 
 
-async def _second_chance(work: Work, refusal: Refusal, plan: Mapping[str, int] | None = None) -> Ended | None:
+async def _second_chance(work: Work, refusal: Refusal) -> Ended | None:
     """Once, and only for a model, and only with something that it did not know; then choices, or a refusal."""
     decision, subject = work.decision, work.subject
     is_model = decision is not None and decision.author == "model"
@@ -136,9 +135,7 @@ async def _second_chance(work: Work, refusal: Refusal, plan: Mapping[str, int] |
         await work.audit("refuse", refusal.code)
         work.is_audited = False
         values = (await work.ports.values(work.tenant)).get(subject.source, {})
-        information = attrs.evolve(
-            information_for(decision.sql, refusal, subject.catalog, values), plan=dict(plan or {})
-        )
+        information = information_for(decision.sql, refusal, subject.catalog, values)
         ended = await _generated(work, subject, information)
         if ended is not None:
             return ended
