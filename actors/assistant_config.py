@@ -12,12 +12,11 @@ import attrs
 from actors.analyst_limits import AssistantLimits
 from actors.assistant_caches import CacheConfig
 from actors.configuration import Problem, ScenarioError, line_of, read_toml, structured
+from actors.listen_config import ListenConfig, TokensFile, listen_problems
 from inference.config import EngineConfig, TenantConfig, check_engine, check_tenant
 from runtime.ids import TenantId
 from sqlassist.ports import PipelineSettings
 
-DEFAULT_PORT = 8765
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+")
 
 
@@ -27,30 +26,6 @@ class SqlFile:
 
     file: str = attrs.field(metadata={"nonempty": True})
     """The configuration of databases, as `corral sql` takes it."""
-
-
-@attrs.frozen
-class ListenConfig:
-    """`[listen]`."""
-
-    host: str = attrs.field(default="127.0.0.1", metadata={"nonempty": True})
-    port: int = attrs.field(default=DEFAULT_PORT, metadata={"min": 0, "max": 65535})
-    """0: any free one, which is printed."""
-    tls_certificate: str | None = None
-    """PEM file with the chain. Needed for other hosts than this one, unless `plain` says that a proxy does TLS."""
-    tls_key: str | None = None
-    plain: bool = False
-    """Tokens may cross the network unencrypted."""
-    origins: tuple[str, ...] = ()
-    """Web pages that may connect, as `https://farm.example`."""
-
-
-@attrs.frozen
-class TokensFile:
-    """`[tokens]`."""
-
-    file: str = attrs.field(default="tokens.json", metadata={"nonempty": True})
-    """From `corral token create`."""
 
 
 @attrs.frozen
@@ -160,11 +135,7 @@ def load_assistant_config(path: Path) -> AssistantConfig:
 
 def _problems(config: AssistantConfig) -> Iterator[tuple[str, str]]:
     listen = config.listen
-    if listen.tls_key is not None and listen.tls_certificate is None:
-        yield "'tls_key' needs 'tls_certificate'", "$.listen.tls_key"
-    if listen.host not in LOOPBACK and listen.tls_certificate is None and not listen.plain:
-        text = "tokens would cross the network unencrypted: give tls_certificate, or plain = true behind a proxy"
-        yield f"{listen.host!r}: {text}", "$.listen.host"
+    yield from listen_problems(listen)
     for index, origin in enumerate(listen.origins):
         if not _ORIGIN.fullmatch(origin):
             yield f"{origin!r} must be like https://farm.example, without a path", f"$.listen.origins[{index}]"

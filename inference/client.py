@@ -1,6 +1,8 @@
 """One engine over HTTP. Errors of httpcore and of the protocol become ours here, and nowhere else."""
 
+import itertools
 import math
+import operator
 from collections.abc import Callable
 
 import attrs
@@ -20,6 +22,7 @@ MAX_IDLE_CONTROL = 2  # for probes; a burst of aborts opens more, and drops them
 MAX_BODY_READ = 64 << 10  # of answers that are not completions; only their first words are of use
 MAX_METRICS_READ = 2 << 20  # SGLang's histograms are some 200 KB
 METRICS_EVERY = 5  # probes: preemptions are counted nowhere else, and reading that much each time would cost
+FIRST_PAUSE_SECONDS = 0.01  # between tries to learn whether an engine is gone; it doubles
 TAIL_SECONDS = 0.1  # from the end mark until the response itself must end; the connection is dropped otherwise
 
 _USAGE_MISSING = counter("inference_usage_missing_replies_total", "Answers without token counts.", ["engine"])
@@ -291,7 +294,9 @@ class EngineClient:
         Shielded, as its caller is mostly being cancelled; bounded by `abort_seconds`.
         """
         with trio.move_on_after(self.config.abort_seconds, shield=True):
-            for _ in range(2):  # a kept connection may have been cut with the engine: a fresh one tells
+            # A kept connection may have been cut with the engine, and a process that is being killed loses its
+            # connections before its listening socket: a later, fresh one tells.
+            for pause in itertools.accumulate(itertools.repeat(2), operator.mul, initial=FIRST_PAUSE_SECONDS):
                 try:
                     return await self._ask_whether_it_is_over(request_id)
                 except EngineLost as error:
@@ -299,6 +304,7 @@ class EngineClient:
                         return True  # nobody listens: the process is gone
                 except EngineError:
                     return False
+                await trio.sleep(pause)
         return False
 
     async def _ask_whether_it_is_over(self, request_id: str) -> bool:

@@ -121,7 +121,7 @@ def user_text(parts: Sequence[str]) -> str:
 
 def question_text(question: str) -> str:
     """The question as data between its marks."""
-    return f"Question: <<<{_data(question)}>>>"
+    return f"Question: {marked(question)}"
 
 
 def prompt_for(
@@ -154,17 +154,17 @@ def prompt_for(
     system = system_text(catalog.dialect, request.document, request.schema)
     parts = []
     if request.examples:
-        shots = "\n\n".join(f"Question: <<<{_data(one.question)}>>>\nSQL: {one.sql}" for one in request.examples)
+        shots = "\n\n".join(f"Question: {marked(one.question)}\nSQL: {one.sql}" for one in request.examples)
         parts.append(f"# Verified examples\n{shots}")
     if request.values:
-        known = "\n".join(f"{name}: <<<{_data(', '.join(values))}>>>" for name, values in request.values.items())
+        known = "\n".join(f"{name}: {marked(', '.join(values))}" for name, values in request.values.items())
         parts.append(f"# Frequent values\n{known}")
     parts.append(f"Today is {request.today}.")
     if request.broken_sql:
-        parts.append(f"Mend this SQL: <<<{_data(request.broken_sql)}>>>")
+        parts.append(f"Mend this SQL: {marked(request.broken_sql)}")
     parts.append(question_text(request.question))
     if request.retry is not None:
-        parts.append(f"Your first SQL: <<<{_data(request.retry.draft)}>>>\n{_data(request.retry.in_words())}")
+        parts.append(f"Your first SQL: {marked(request.retry.draft)}\n{_unmarked(request.retry.in_words())}")
     if request.think:
         parts.append("First think briefly between <think> and </think>, then write the SQL.")
     messages = (
@@ -198,8 +198,12 @@ def constraint_for(grammar: SqlGrammar, thought_tokens: int) -> Constraint:
     return Constraint(ebnf=text, gbnf=text)
 
 
-def _data(text: str) -> str:
-    """Data cannot end its own marks."""
+def marked(text: str) -> str:
+    """Data between the marks that a prompt tells of; it cannot end them itself."""
+    return f"<<<{_unmarked(text)}>>>"
+
+
+def _unmarked(text: str) -> str:
     return text.replace("<<<", "< < <").replace(">>>", "> > >")
 
 

@@ -5,51 +5,22 @@ and brought together by the split: nothing is joined that is not a reference, so
 """
 
 import datetime as dt
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import attrs
 from sqlglot import exp, parse_one
 
-from sqlassist.business_days import DayRule, region_rule, rule_of
-from sqlassist.catalog import Catalog, ColumnType, Dialect
+from sqlassist.catalog import Catalog, Dialect
 from sqlassist.guard.regenerate import language_for
 from sqlassist.messages import Refusal
-from sqlassist.metric_query import Bucket, Comparison, MetricFilter, MetricQuery, Order, Period
-from sqlassist.naming import text_literal
-from sqlassist.references import Hop, path_between
-from sqlassist.semantic import Metric, SemanticLayer, TimeColumn, TimeKind
-from sqlassist.shapes import quoted
-from sqlassist.time_sql import ClocksChange, PeriodNeeded, bucket_expression, period_condition
+from sqlassist.metric_query import Bucket, MetricQuery, Order
+from sqlassist.metric_select import CannotCompileError, Ground, Leaf, Part, PartSelect
+from sqlassist.references import path_between
+from sqlassist.semantic import Metric, SemanticLayer, TimeKind
 
-ONE_DAY = dt.timedelta(days=1)
 COMPARED = ("_previous", "_change", "_growth")
 """What is added to a metric's name for columns beside a compared period."""
-
-
-class _CannotError(Exception):
-    def __init__(self, code: str, where: str, hint: str) -> None:
-        super().__init__(hint)
-        self.refusal = Refusal(code, where, hint)
-
-
-@attrs.frozen
-class _Leaf:
-    """One aggregate over one table."""
-
-    name: str
-    metric: Metric
-    rollup: str = ""
-
-
-@attrs.frozen
-class _Part:
-    """One SELECT: leaves over one table, for one period."""
-
-    leaves: tuple[_Leaf, ...]
-    role: str
-    """`now`, `before` (the compared period) or `whole` (without the filters)."""
 
 
 NO_ROLLUPS: Mapping[str, dt.date] = MappingProxyType({})
@@ -77,14 +48,14 @@ def compiled(
         if query.average_per is not None:
             return _averaged(query, layer, catalog, rollup_days)
         return _Compiler(query, layer, catalog, rollup_days).sql()
-    except _CannotError as error:
+    except CannotCompileError as error:
         return error.refusal
 
 
 def _averaged(query: MetricQuery, layer: SemanticLayer, catalog: Catalog, rollup_days: Mapping[str, dt.date]) -> str:
     """The mean of each metric over its values per bucket; buckets without rows do not count."""
     if query.compared is not None or query.share or query.bucket is not None:
-        raise _CannotError(
+        raise CannotCompileError(
             "not_comparable", query.metrics[0], "a mean per day or the like has no second period, trend or share"
         )
     inner = _Compiler(
@@ -100,7 +71,9 @@ def _averaged(query: MetricQuery, layer: SemanticLayer, catalog: Catalog, rollup
     heads = [f"{outer.name('groups')}.{outer.name(head)} AS {outer.name(head)}" for head in query.dimensions]
     items = [*heads, *(f"{values[metric]} AS {outer.name(metric)}" for metric in query.metrics)]
     if any(one.metric not in query.metrics for one in query.thresholds):
-        raise _CannotError("not_comparable", query.thresholds[0].metric, "a threshold is about a metric that is shown")
+        raise CannotCompileError(
+            "not_comparable", query.thresholds[0].metric, "a threshold is about a metric that is shown"
+        )
     return f"SELECT {', '.join(items)} FROM ({inner.sql()}) AS {outer.name('groups')}" + outer.tail(values)
 
 
@@ -119,9 +92,9 @@ class _Compiler:
         self.layer = layer
         self.catalog = catalog
         self.dialect = catalog.dialect
-        self.rule = rule_of(layer.conventions)
+        self.ground = Ground(query, layer, catalog)
         if query.compared is not None and query.bucket is not None:
-            raise _CannotError(
+            raise CannotCompileError(
                 "not_comparable", query.bucket, "two periods are compared as wholes: leave the trend out"
             )
         needed = [*query.metrics, *bounded, *(one.metric for one in query.thresholds)]
@@ -141,18 +114,18 @@ class _Compiler:
             return self._single(parts[0])
         return self._stacked(parts)
 
-    def _parts(self) -> Iterator[_Part]:
+    def _parts(self) -> Iterator[Part]:
         roles = ["now"]
         if self.query.compared is not None:
             roles.append("before")
         if self.is_whole_share:
             roles.append("whole")
-        groups: dict[tuple[str, str, str], list[_Leaf]] = {}
+        groups: dict[tuple[str, str, str], list[Leaf]] = {}
         for leaf in self.leaves:
             groups.setdefault((leaf.rollup or leaf.metric.table, leaf.metric.where, leaf.metric.time), []).append(leaf)
         for role in roles:
             for leaves in groups.values():
-                yield _Part(tuple(leaves), role)
+                yield Part(tuple(leaves), role)
 
     def _shares_before_thresholds(self) -> str:
         """Shares are of the whole: groups that do not pass a threshold count for it, though they are not shown."""
@@ -178,8 +151,8 @@ class _Compiler:
         return text + (f" LIMIT {self.query.limit}" if self.query.limit is not None else "")
 
     # --- one SELECT over one table ---------------------------------------------------------------------------------
-    def _single(self, part: _Part) -> str:
-        select = _Select(self, part)
+    def _single(self, part: Part) -> str:
+        select = PartSelect(self.ground, part)
         items = [f"{sql} AS {self.name(head)}" for head, sql in zip(self.heads, select.heads, strict=True)]
         values = {leaf.name: select.aggregate(leaf) for leaf in part.leaves}
         items += self._outputs(values, {}, {})
@@ -187,12 +160,12 @@ class _Compiler:
         return text + self.tail(values)
 
     # --- several SELECTs on top of each other ----------------------------------------------------------------------
-    def _stacked(self, parts: Sequence[_Part]) -> str:
+    def _stacked(self, parts: Sequence[Part]) -> str:
         slots = [(role, leaf) for role in dict.fromkeys(part.role for part in parts) for leaf in self.leaves]
         names = {(role, leaf.name): f"{self.slots[leaf.name]}_{role}" for role, leaf in slots}
         arms = []
         for part in parts:
-            select = _Select(self, part)
+            select = PartSelect(self.ground, part)
             own = {names[part.role, leaf.name]: select.aggregate(leaf) for leaf in part.leaves}
             items = [f"{sql} AS {self.name(f'd{i}')}" for i, sql in enumerate(select.heads)]
             items += [f"{own.get(name, 'NULL')} AS {self.name(name)}" for name in names.values()]
@@ -269,11 +242,11 @@ class _Compiler:
         if order is None:
             order = Order(self.query.metrics[0])
         if order.metric not in self.query.metrics:
-            raise _CannotError("not_comparable", order.metric, "rows are sorted by a metric that is shown")
+            raise CannotCompileError("not_comparable", order.metric, "rows are sorted by a metric that is shown")
         column = order.metric
         if order.by_change:
             if not before:
-                raise _CannotError("not_comparable", order.metric, "growth needs two periods")
+                raise CannotCompileError("not_comparable", order.metric, "growth needs two periods")
             column = f"{order.metric}_change"
         name = self.name(column)
         if order.descending:
@@ -289,7 +262,9 @@ class _Compiler:
         seen: set[str] = set()
         for name in names:
             if name.lower() in seen:
-                raise _CannotError("not_comparable", name, f"two columns would be called {name}: ask for one at a time")
+                raise CannotCompileError(
+                    "not_comparable", name, f"two columns would be called {name}: ask for one at a time"
+                )
             seen.add(name.lower())
 
     def _require_share(self) -> None:
@@ -299,14 +274,14 @@ class _Compiler:
             metric = self.layer.metrics[name]
             if not (metric.additive or (self.is_whole_share and self._is_count(metric))):
                 hint = f"the parts of {metric.names.label('en', name)} do not sum up to the whole: it has no shares"
-                raise _CannotError("not_additive", name, hint)
+                raise CannotCompileError("not_additive", name, hint)
         if not self.heads and not self.query.filters:
-            raise _CannotError("not_additive", self.query.metrics[0], "say the share of what, or by what")
+            raise CannotCompileError("not_additive", self.query.metrics[0], "say the share of what, or by what")
 
     # --- what a leaf is computed from ------------------------------------------------------------------------------
-    def _leaf(self, name: str) -> _Leaf:
+    def _leaf(self, name: str) -> Leaf:
         metric = self.layer.metrics[name]
-        return _Leaf(name, metric, metric.rollup if self._fits_rollup(metric) else "")
+        return Leaf(name, metric, metric.rollup if self._fits_rollup(metric) else "")
 
     def _fits_rollup(self, metric: Metric) -> bool:
         rollup = self.layer.rollups.get(metric.rollup)
@@ -339,172 +314,7 @@ class _Compiler:
 
     def name(self, text: str) -> str:
         """An identifier in the dialect's quotes."""
-        return quoted(text, self.dialect)
-
-
-class _Select:
-    """The FROM, WHERE and split of one part."""
-
-    def __init__(self, owner: _Compiler, part: _Part) -> None:
-        self.owner = owner
-        self.query = owner.query
-        self.part = part
-        first = part.leaves[0]
-        self.metric = first.metric
-        self.table = first.rollup or self.metric.table
-        self.is_rollup = bool(first.rollup)
-        self.joins: dict[tuple[Hop, ...], str] = {}
-        self.heads = [self._dimension(name) for name in self.query.dimensions]
-        self.period = {"now": self.query.period, "before": self.query.compared, "whole": self.query.period}[part.role]
-        if self.query.bucket is not None:
-            self.heads.append(self._bucket(self.query.bucket))
-        self.conditions = list(self._conditions())
-
-    def source(self) -> str:
-        """From behind the word FROM."""
-        name = self.owner.name
-        text = f"{name(self.table)} AS {name('t0')}"
-        for way, alias in self.joins.items():
-            last = way[-1]
-            owner = self.joins[way[:-1]] if len(way) > 1 else "t0"
-            text += (
-                f" LEFT JOIN {name(last.to_table)} AS {name(alias)}"
-                f" ON {name(owner)}.{name(last.column)} = {name(alias)}.{name(last.to_key)}"
-            )
-        return text
-
-    def where(self) -> str:
-        """With its word, or nothing."""
-        return f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
-
-    def aggregate(self, leaf: _Leaf) -> str:
-        """A leaf's expression with its columns tied to the table."""
-        return self._tied(leaf.metric.rollup_expression if leaf.rollup else leaf.metric.expression)
-
-    def _tied(self, text: str) -> str:
-        language = language_for(self.owner.dialect)
-        tree = parse_one(text, dialect=language)
-        for column in tree.find_all(exp.Column):
-            column.set("this", exp.to_identifier(column.name, quoted=True))
-            column.set("table", exp.to_identifier("t0", quoted=True))
-        return tree.sql(dialect=language)
-
-    def _conditions(self) -> Iterator[str]:
-        if self.metric.where and not self.is_rollup:
-            yield f"({self._tied(self.metric.where)})"
-        if self.part.role != "whole":
-            for one in self.query.filters:
-                yield self._filter(one)
-        if self.period is not None:
-            yield self._in_period(self.period)
-            widened = self._partition_bounds(self.period)
-            if widened:
-                yield widened
-
-    def _dimension(self, name: str) -> str:
-        table, _, column = self.owner.layer.dimensions[name].column.partition(".")
-        way = path_between(self.owner.layer, self.metric.table, table)
-        if way is None:
-            raise _CannotError("not_splittable", name, f"{name} does not go with {self.part.leaves[0].name}")
-        for length in range(1, len(way) + 1):
-            self.joins.setdefault(way[:length], f"t{len(self.joins) + 1}")
-        alias = self.joins[way] if way else "t0"
-        return f"{self.owner.name(alias)}.{self.owner.name(column)}"
-
-    def _time(self, name: str) -> tuple[str, TimeColumn]:
-        metric = self.metric
-        if not metric.time:
-            raise _CannotError("metric_has_no_time", name, f"{name} has no time: ask for it without a period")
-        if self.is_rollup:
-            return f"{self.owner.name('t0')}.{self.owner.name('day')}", TimeColumn(TimeKind.DATE)
-        column = f"{self.owner.name('t0')}.{self.owner.name(metric.time)}"
-        return column, self.owner.layer.times[f"{metric.table}.{metric.time}"]
-
-    def _rules(self, time: TimeColumn) -> list[tuple[str, DayRule]]:
-        """(condition, rule of the rows that meet it), the last one of all others."""
-        conventions = self.owner.layer.conventions
-        if time.kind is TimeKind.DATE or not conventions.regions:
-            return [("", self.owner.rule)]
-        table = self.owner.layer.dimensions[conventions.region_dimension].column.partition(".")[0]
-        if path_between(self.owner.layer, self.metric.table, table) is None:
-            return [("", self.owner.rule)]
-        column = self._dimension(conventions.region_dimension)
-        found = [(f"{column} = {self._text(name)}", region_rule(r)) for name, r in conventions.regions.items()]
-        listed = ", ".join(self._text(name) for name in conventions.regions)
-        return [*found, (f"({column} NOT IN ({listed}) OR {column} IS NULL)", self.owner.rule)]
-
-    def _in_period(self, period: Period) -> str:
-        column, time = self._time(self.part.leaves[0].name)
-        rules = self._rules(time)
-        if len(rules) == 1:
-            return period_condition(column, time, rules[0][1], period)
-        arms = [f"({condition} AND {period_condition(column, time, rule, period)})" for condition, rule in rules]
-        return f"({' OR '.join(arms)})"
-
-    def _partition_bounds(self, period: Period) -> str:
-        """A day more on either side of the period, for a table that is kept by another column than the metric's."""
-        table = self.owner.catalog.table(self.table)
-        if self.is_rollup or table is None or table.partition is None or table.partition == self.metric.time:
-            return ""
-        kept_by = self.owner.layer.times.get(f"{self.table}.{table.partition}")
-        if kept_by is None or kept_by.kind is not TimeKind.DATE:
-            return ""
-        column = f"{self.owner.name('t0')}.{self.owner.name(table.partition)}"
-        return f"{column} >= '{period.start - ONE_DAY}' AND {column} < '{period.end + ONE_DAY}'"
-
-    def _bucket(self, bucket: Bucket) -> str:
-        column, time = self._time(self.part.leaves[0].name)
-        if bucket is Bucket.HOUR_OF_DAY and time.kind is TimeKind.DATE:
-            raise _CannotError(
-                "metric_has_no_time", bucket, f"{self.part.leaves[0].name} is counted by days, not hours"
-            )
-        week_start = self.owner.layer.conventions.week_start
-        try:
-            arms = [
-                (condition, bucket_expression(bucket, column, time, rule, self.period, week_start, self.owner.dialect))
-                for condition, rule in self._rules(time)
-            ]
-        except PeriodNeeded:
-            hint = "clocks change in this zone: say a period to split it by time"
-            raise _CannotError("needs_period", bucket, hint) from None
-        except ClocksChange:
-            hint = "clocks change within this period: ask for the hours of the days before or after it"
-            raise _CannotError("clocks_change", bucket, hint) from None
-        if len(arms) == 1:
-            return arms[0][1]
-        cases = " ".join(f"WHEN {condition} THEN {value}" for condition, value in arms[:-1])
-        return f"CASE {cases} ELSE {arms[-1][1]} END"
-
-    def _filter(self, one: MetricFilter) -> str:
-        column = self._dimension(one.dimension)
-        kind = self._type(one.dimension)
-        values = [self._value(value, kind, one.dimension) for value in one.values]
-        match one.comparison:
-            case Comparison.IN:
-                return f"{column} = {values[0]}" if len(values) == 1 else f"{column} IN ({', '.join(values)})"
-            case Comparison.NOT_IN:
-                left_out = f"{column} <> {values[0]}" if len(values) == 1 else f"{column} NOT IN ({', '.join(values)})"
-                return f"({left_out} OR {column} IS NULL)"  # what has no value has none of these
-            case _:
-                return f"{column} {one.comparison} {values[0]}"
-
-    def _type(self, dimension: str) -> ColumnType:
-        table, _, column = self.owner.layer.dimensions[dimension].column.partition(".")
-        found = self.owner.catalog.table(table)
-        known = found.column(column) if found is not None else None
-        return known.type if known is not None else ColumnType.TEXT
-
-    def _value(self, value: str, kind: ColumnType, dimension: str) -> str:
-        if not kind.is_numeric:
-            return self._text(value)
-        if not re.fullmatch(r"-?\d{1,15}(\.\d{1,6})?", value):
-            raise _CannotError("bad_value", value[:80], f"{dimension} is a number")
-        return value
-
-    def _text(self, value: str) -> str:
-        if self.owner.dialect is Dialect.DUCKDB:
-            return "'" + value.replace("\0", "").replace("'", "''") + "'"
-        return text_literal(value.replace("\0", ""))
+        return self.ground.name(text)
 
 
 def _number(value: float) -> str:

@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from actors.ask_socket import AssistantAddress, open_assistant_socket
-from actors.bench.assistant_sample import QUESTIONS
+from actors.bench.assistant_pipeline import QUESTIONS
 from actors.bench.assistant_server import answering_named
 from actors.bench.engines import BenchUnavailable
 from actors.bench.processes import cpu_seconds, resident_bytes

@@ -24,6 +24,7 @@ from sqlassist.result import ResultColumn, ResultSet, ValueType
 from sqlassist.sample import sample_config
 from sqlassist.sources import SourceChoice
 
+QUESTIONS = ("new players per day last week", "revenue by server yesterday", "上周每天的新增玩家", "本月各渠道收入")
 ROWS = 14
 
 

@@ -1,7 +1,6 @@
 """`corral ask`: a question, and its answer as it is made."""
 
 import getpass
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -22,15 +21,14 @@ from actors.ask_remote import open_remote
 from actors.ask_socket import AssistantAddress, BadUrl, parse_address
 from actors.ask_view import JsonView, TerminalView
 from actors.asking import AskError, Asking
+from actors.cli.token_option import TOKEN_VARIABLE, token_of
 from actors.configuration import ScenarioError
 from actors.token_store import Role
 from runtime.ids import DEFAULT_TENANT, TenantId
 from runtime.nursery import open_bare_nursery
 from runtime.process import ProcessError
-from runtime.secret import Secret
 from runtime.telemetry import configure
 from sqlassist.audit import AuditError
-from sqlassist.credentials import CredentialError, read_secret_file
 from sqlassist.messages import Asker, Event, Question, Stage
 from sqlassist.protocol import MAX_TEXT
 
@@ -41,7 +39,6 @@ EXIT_NOT_ANSWERED = 1
 EXIT_WRONG = 2
 EXIT_INFRASTRUCTURE = 3
 EXIT_INTERRUPTED = 130
-TOKEN_VARIABLE = "CORRAL_TOKEN"  # noqa: S105  # a name, not a token
 
 _CODES = {
     Stage.ANSWER: 0,
@@ -120,7 +117,7 @@ def ask(
         for problem in error.problems:
             click.echo(f"Error: {problem}", err=True)
         sys.exit(EXIT_WRONG)
-    except (BadUrl, ChartError, CredentialError) as error:
+    except (BadUrl, ChartError) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_WRONG)
     except (AskError, ProcessError, AuditError) as error:
@@ -157,15 +154,8 @@ def _remote(url: str, token_file: Path | None, ca_file: Path | None) -> Opened:
     address: AssistantAddress = parse_address(url)
     if ca_file is not None and not address.is_tls:
         raise BadUrl(f"--ca-file is for wss addresses, not {address}")
-    token = read_secret_file(token_file) if token_file is not None else _token_of_environment()
+    token = token_of(token_file, "an assistant")
     return partial(open_remote, address, token, ca_file=ca_file)
-
-
-def _token_of_environment() -> Secret:
-    text = os.environ.get(TOKEN_VARIABLE, "")
-    if not text:
-        raise CredentialError(f"an assistant wants a token: --token-file FILE, or set {TOKEN_VARIABLE}")
-    return Secret(text)
 
 
 def _embedded(config_file: Path | None, tenant: TenantId) -> Opened:

@@ -1,7 +1,6 @@
 """`corral farm`: a daemon that plays submitted runs, and the commands that speak to it."""
 
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -14,15 +13,14 @@ import attrs
 import click
 
 from actors.cli.farm_show import print_farm, print_phones, print_run, print_runs
+from actors.cli.token_option import TOKEN_VARIABLE, token_of
 from actors.farm.client import BadFarmUrl, FarmClient, FarmRefused, FarmUnreachable, check_url, path_of
-from runtime.secret import Secret
 
 EXIT_REFUSED = 1
 EXIT_WRONG = 2
 EXIT_INFRASTRUCTURE = 3
 DEFAULT_URL = "http://127.0.0.1:8780"
 URL_VARIABLE = "CORRAL_FARM_URL"
-TOKEN_VARIABLE = "CORRAL_TOKEN"  # noqa: S105  # a name, not a token
 MAX_TEXT = 64 << 10
 WATCH_SECONDS = 2.0
 
@@ -65,24 +63,10 @@ def _client_options(function: Callable[..., None]) -> Callable[..., None]:
     def command(url: str, token_file: Path | None, ca_file: Path | None, as_json: bool, **arguments: Any) -> None:
         with _errors_told():
             check_url(url)
-            context = _Context(FarmClient(url, _token(token_file), ca_file), as_json)
+            context = _Context(FarmClient(url, token_of(token_file, "a farm"), ca_file), as_json)
             function(context, **arguments)
 
     return command
-
-
-def _token(file: Path | None) -> Secret:
-    from sqlassist.credentials import CredentialError, read_secret_file  # noqa: PLC0415  # only where it is needed
-
-    if file is not None:
-        try:
-            return read_secret_file(file)
-        except CredentialError as error:
-            raise click.UsageError(str(error)) from error
-    text = os.environ.get(TOKEN_VARIABLE, "")
-    if not text or not text.isascii() or not text.isprintable():
-        raise click.UsageError(f"a farm wants a token: --token-file FILE, or set {TOKEN_VARIABLE}")
-    return Secret(text)
 
 
 @contextmanager

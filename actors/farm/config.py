@@ -8,11 +8,11 @@ import attrs
 from actors.configuration import Problem, ScenarioError, line_of, read_toml, register_tagged_union, structured
 from actors.farm.queue import FarmPhone, QueueSettings
 from actors.farm.webhooks import WebhookConfig
+from actors.listen_config import ListenConfig, TokensFile, listen_problems
 from inference.config import EngineConfig, TenantConfig, check_engine, check_tenant
 from runtime.ids import TenantId, is_legal_id
 
 DEFAULT_PORT = 8780
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _LABEL = {"pattern": r"[A-Za-z0-9._-]{1,40}", "means": "letters, digits, dot, dash, underscore; up to 40"}
 
 
@@ -29,27 +29,10 @@ class FarmFolders:
 
 
 @attrs.frozen
-class FarmListen:
-    """`[listen]`."""
+class FarmListen(ListenConfig):
+    """`[listen]`, with a port of the farm's own."""
 
-    host: str = attrs.field(default="127.0.0.1", metadata={"nonempty": True})
     port: int = attrs.field(default=DEFAULT_PORT, metadata={"min": 0, "max": 65535})
-    """0: any free one, which is printed."""
-    tls_certificate: str | None = None
-    """PEM file with the chain. Needed for other hosts than this one, unless `plain` says that a proxy does TLS."""
-    tls_key: str | None = None
-    plain: bool = False
-    """Tokens may cross the network unencrypted."""
-    origins: tuple[str, ...] = ()
-    """Web pages that may open the assistant's websocket."""
-
-
-@attrs.frozen
-class FarmTokens:
-    """`[tokens]`."""
-
-    file: str = attrs.field(default="tokens.json", metadata={"nonempty": True})
-    """From `corral token create`."""
 
 
 @attrs.frozen
@@ -159,7 +142,7 @@ class FarmConfig:
     phones: tuple[PhonePool, ...] = attrs.field(metadata={"nonempty": True})
     farm: FarmFolders = attrs.field(factory=FarmFolders)
     listen: FarmListen = attrs.field(factory=FarmListen)
-    tokens: FarmTokens = attrs.field(factory=FarmTokens)
+    tokens: TokensFile = attrs.field(factory=TokensFile)
     engines: tuple[EngineConfig, ...] = ()
     """Of all runs, instead of those that scenarios name; without any, a scenario's own are used."""
     tenants: Mapping[str, TenantConfig] = attrs.field(factory=dict)
@@ -212,12 +195,7 @@ def restart_needed(old: FarmConfig, new: FarmConfig) -> list[str]:
 
 
 def _problems(config: FarmConfig) -> Iterator[tuple[str, str]]:
-    listen = config.listen
-    if listen.tls_key is not None and listen.tls_certificate is None:
-        yield "'tls_key' needs 'tls_certificate'", "$.listen.tls_key"
-    if listen.host not in LOOPBACK and listen.tls_certificate is None and not listen.plain:
-        text = "tokens would cross the network unencrypted: give tls_certificate, or plain = true behind a proxy"
-        yield f"{listen.host!r}: {text}", "$.listen.host"
+    yield from listen_problems(config.listen)
     seen: dict[str, str] = {}
     for index, pool in enumerate(config.phones):
         at = f"$.phones[{index}]"

@@ -6,7 +6,8 @@ import attrs
 
 from actors.assistant_config import load_assistant_config
 from actors.configuration import Problem, ScenarioError, line_of
-from actors.farm.config import FarmAssistant, FarmConfig, FarmFolders, FarmTokens, parse_farm_config
+from actors.farm.config import FarmAssistant, FarmConfig, FarmFolders, parse_farm_config
+from actors.listen_config import TokensFile
 from actors.vendor_config import parse_farm
 
 
@@ -33,7 +34,7 @@ def load_farm_config(path: Path) -> FarmConfig:
         listen=attrs.evolve(
             listen, tls_certificate=beside_if(listen.tls_certificate), tls_key=beside_if(listen.tls_key)
         ),
-        tokens=FarmTokens(beside(config.tokens.file)),
+        tokens=TokensFile(beside(config.tokens.file)),
         assistant=None if config.assistant is None else FarmAssistant(beside(config.assistant.file)),
     )
     lines = source.decode("utf-8-sig").splitlines()

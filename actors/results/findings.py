@@ -14,8 +14,8 @@ from typing import Any
 
 import attrs
 
-from actors.results.record import RecordedStep, RecordUnreadable, decode_steps
-from actors.results.replay import read_header
+from actors.results.record import RecordedStep
+from actors.results.replay import read_header, recorded_steps
 from actors.results.screens import Screens, screen_hash
 from policies.thumbnail import Thumbnail
 
@@ -131,21 +131,6 @@ def _in_record(folder: Path, app: str, place: _Place, screens: Screens) -> Itera
             key = f"{screen:016x}\n{action}"
             yield place.sighting(kind, app, title, key, step=step.given.step)
         action = action_of(step) or action
-
-
-def recorded_steps(folder: Path) -> Iterator[RecordedStep]:
-    """The steps of an episode's record.
-
-    Raises:
-        RecordUnreadable: it is broken in its middle.
-    """
-    read_header(folder)
-    try:
-        with (folder / "steps.jsonl").open(encoding="utf-8") as file:
-            next(file, None)
-            yield from decode_steps(file)
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordUnreadable(f"{folder}: {error}") from error
 
 
 def action_of(step: RecordedStep) -> str:

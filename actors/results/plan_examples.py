@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 
-from actors.results.record import RecordedStep, RecordUnreadable, decode_steps
-from actors.results.replay import episode_folders, read_header
+from actors.results.record import RecordedStep, RecordUnreadable
+from actors.results.replay import episode_folders, read_header, recorded_steps
 from inference.messages import TextPart
 from inference.profile import ModelProfile
 from policies.planner import FrameRef, PlanReply, Turn
@@ -65,7 +65,7 @@ def plan_examples(run: Path) -> Iterator[PlanExample]:
     for episode in episode_folders(run):
         header = read_header(episode)
         summary = _summary_of(episode)
-        steps = tuple(_steps(episode))
+        steps = tuple(recorded_steps(episode))
         effects = _effects_of(steps)
         score = summary.get("score")
         for request, reply in _plans_of(steps):
@@ -85,15 +85,6 @@ def plan_examples(run: Path) -> Iterator[PlanExample]:
                 outcome=str(summary.get("outcome", "unknown")),
                 score=float(score) if isinstance(score, int | float) else None,
             )
-
-
-def _steps(episode: Path) -> Iterator[RecordedStep]:
-    try:
-        with (episode / "steps.jsonl").open(encoding="utf-8") as file:
-            next(file, None)
-            yield from decode_steps(file)
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordUnreadable(f"{episode}: {error}") from error
 
 
 def _frames_of(run: Path) -> Mapping[str, Mapping[int, str]]:

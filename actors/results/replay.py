@@ -8,7 +8,15 @@ import attrs
 
 from actors.assets import load_picture
 from actors.configuration import ScenarioError
-from actors.results.record import Header, RecordUnreadable, decode_header, decode_steps, encode_output, encode_percept
+from actors.results.record import (
+    Header,
+    RecordedStep,
+    RecordUnreadable,
+    decode_header,
+    decode_steps,
+    encode_output,
+    encode_percept,
+)
 from policies.baseline import RandomPolicy
 from policies.episode import EpisodePolicy
 from policies.frame import Frame, Pixels
@@ -126,7 +134,7 @@ def replay_episode(episode: Path, *, pixels: bool = False) -> Replay:
     engines: set[str] = set()
     models: set[str] = set()
     asked: dict[str, float] = {}
-    for step in _steps(episode):
+    for step in recorded_steps(episode):
         given = step.given
         if perception is not None and given.percept is not None:
             seen = perceive(perception, _frame_for(episode, step.png, given.percept))
@@ -171,7 +179,12 @@ def _pictures_of(folder: Path) -> dict[str, Pixels]:
     return {str(path.relative_to(folder).with_suffix("")): load_picture(path) for path in found}
 
 
-def _steps(episode: Path) -> Iterator[Any]:
+def recorded_steps(episode: Path) -> Iterator[RecordedStep]:
+    """The steps of an episode's record, without its header.
+
+    Raises:
+        RecordUnreadable: it cannot be read, or is broken in its middle.
+    """
     path = episode / "steps.jsonl"
     try:
         with path.open(encoding="utf-8", errors="replace") as file:

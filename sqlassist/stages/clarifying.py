@@ -8,11 +8,11 @@ import attrs
 from sqlassist.conversation import Choice
 from sqlassist.guard.check import check
 from sqlassist.guard.checked import CheckedQuery
-from sqlassist.guard.limits import Limits
 from sqlassist.messages import Event, Refusal, Stage
 from sqlassist.metric_query import MetricQuery, Period, described
 from sqlassist.ports import Subject
 from sqlassist.references import reachable_dimensions
+from sqlassist.sources import limits_for
 from sqlassist.stages.work import Ended, Work
 from sqlassist.wording import say
 
@@ -54,7 +54,7 @@ def _choice(work: Work, candidate: Candidate, number: str) -> Choice | None:
     sql = work.compiled(subject, candidate.query)
     if isinstance(sql, Refusal):
         return None
-    limits = Limits(max_rows=work.ports.config.sources[subject.source].limits.max_rows)
+    limits = limits_for(work.ports.config, subject.source)
     if not isinstance(check(sql, subject.catalog, limits), CheckedQuery):
         return None
     words = described(candidate.query, subject.layer, work.language)

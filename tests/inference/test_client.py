@@ -208,6 +208,24 @@ async def test_killed_in_the_middle_is_over(autojump_clock: Clock) -> None:
         engine.kill()
 
 
+async def test_a_process_that_loses_its_listening_socket_last_is_over_too(autojump_clock: Clock) -> None:
+    """`kill -9` closes connections first: for a moment others are still taken, and break."""
+    engine = FakeEngine("trickle")
+    async with open_client(engine) as (client, _), trio.open_nursery() as nursery:
+
+        async def lost() -> None:
+            with pytest.raises(EngineLost) as caught:
+                await ask(client)
+            assert caught.value.over
+
+        nursery.start_soon(lost)
+        await trio.sleep(2.5)
+        engine.kill()
+        engine.dead, engine.dying = False, True
+        await trio.sleep(0.1)
+        engine.dead = True
+
+
 @pytest.mark.parametrize("dialect", [Dialect.VLLM, Dialect.OPENAI, Dialect.LLAMACPP])
 async def test_an_engine_without_an_abort_is_over_only_when_it_is_gone(dialect: Dialect, autojump_clock: Clock) -> None:
     engine = FakeEngine("reset", "trickle")

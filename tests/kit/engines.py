@@ -51,6 +51,7 @@ class FakeEngine:
         self.metrics = ""
         self.closed_sessions: list[str] = []
         self.dead = False
+        self.dying = False  # connections are taken, and break
         self._scopes: set[trio.CancelScope] = set()
 
     def kill(self) -> None:
@@ -67,7 +68,8 @@ class FakeEngine:
         self._scopes.add(scope)
         try:
             with scope:
-                await self._serve(stream)
+                if not self.dying:
+                    await self._serve(stream)
         except (trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError):
             pass  # the client left
         finally:

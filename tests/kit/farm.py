@@ -18,13 +18,14 @@ from starlette.applications import Starlette
 from actors.farm.access import Gate
 from actors.farm.api import Api
 from actors.farm.client import Answer, FarmClient
-from actors.farm.config import AdbPool, FarmConfig, FarmFolders, FarmLimits, FarmListen, FarmTokens
+from actors.farm.config import AdbPool, FarmConfig, FarmFolders, FarmLimits, FarmListen
 from actors.farm.daemon import Farm, open_farm
 from actors.farm.records import RunRecord
 from actors.farm.routes import farm_app
 from actors.farm.serve import open_socket
 from actors.farm.submission import parse_submission
 from actors.farm.work import RunState
+from actors.listen_config import TokensFile
 from actors.login_limits import FailedLogins
 from actors.token_store import Role, TokenStore, create_token
 from runtime.ids import TenantId
@@ -59,7 +60,7 @@ def farm_config(folder: Path, *, phones: int = 4, **limits: Any) -> FarmConfig:
     return FarmConfig(
         phones=(AdbPool("lab", addresses, labels=("lab",)),),
         farm=FarmFolders(str(folder / "farm"), str(folder / "scenarios")),
-        tokens=FarmTokens(str(folder / "tokens.json")),
+        tokens=TokensFile(str(folder / "tokens.json")),
         limits=FarmLimits(**limits),
     )
 

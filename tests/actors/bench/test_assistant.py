@@ -18,7 +18,7 @@ def test_every_question_is_answered_and_idle_sessions_are_measured() -> None:
     assert len(result.rows) == 20
 
 
-@pytest.mark.parametrize("name", ["", "no.such.module:x", "actors.bench.assistant_sample:none"])
+@pytest.mark.parametrize("name", ["", "no.such.module:x", "actors.bench.assistant_pipeline:none"])
 def test_what_cannot_answer_is_told(name: str) -> None:
     with pytest.raises(BenchUnavailable, match="is not MODULE:FUNCTION"):
         bench_assistant(AssistantBench(answering=name), tell=tell_nobody)
