@@ -35,6 +35,7 @@ from actors.simulated import NoFreePorts, PortPicker, SimulatedGroup
 from actors.vendor import Vendor
 from actors.warehouse.rows import columns_of
 from actors.warehouse.warehouse import BothSinks, Warehouse
+from inference.door_client import DoorUnreachable, RemotePool, open_remote_pool
 from inference.errors import EngineError
 from inference.pool import EnginePool, open_pool
 from policies.baseline import RandomPolicy
@@ -71,7 +72,8 @@ class Fleet:
     scenario: Scenario
     run_id: str
     supervisor: Supervisor
-    pool: EnginePool
+    pool: EnginePool | RemotePool
+    """Its own, or that of a farm."""
     recorder: Recorder
     jobs: list[PhoneJob] = attrs.field(factory=list)
     summaries: list[EpisodeSummary] = attrs.field(factory=list)
@@ -198,8 +200,11 @@ async def open_fleet(
     secrets: Secrets | None = None,
     vendor: Vendor | None = None,
     warehouse: Warehouse | None = None,
+    door: Path | None = None,
 ) -> AsyncIterator[Fleet]:
     """Everything that a scenario needs, started and ready; drained in reverse order when the block ends.
+
+    With a `door`, the engines that the scenario names are another process's, which serves them there.
 
     Raises:
         FleetError: no adb server, no engine or no phone could be had.
@@ -208,8 +213,7 @@ async def open_fleet(
     logs.mkdir(exist_ok=True)
     link = Link()
     try:
-        tenants = {TenantId(name): config for name, config in scenario.tenants.items()}
-        async with open_pool(tenants=tenants) as pool, open_supervisor("fleet") as supervisor:
+        async with _open_engines(scenario, door) as pool, open_supervisor("fleet") as supervisor:
             named = [
                 FoundPhone(
                     PhoneId(slug_for(address)),
@@ -232,7 +236,8 @@ async def open_fleet(
                 await _start_connections(supervisor, connections)
             groups = _groups_for(scenario)
             await _start_simulated(supervisor, groups, logs)
-            await _start_engines(supervisor, scenario, pool, logs)
+            if isinstance(pool, EnginePool):
+                await _start_engines(supervisor, scenario, pool, logs)
             simulated = [phone for group in groups for phone in group.phones]
             if vendor is not None:
                 await vendor.acquire_all([(phone.address, phone.phone) for phone in named])
@@ -263,9 +268,22 @@ async def open_fleet(
     except SupervisorGaveUp as error:
         cause = f"; {error.__cause__}" if error.__cause__ is not None else ""
         raise FleetError(f"{error}{cause}") from error
+    except DoorUnreachable as error:
+        raise FleetError(f"no engine can be had; {error}") from error
     finally:
         if vendor is not None:
             await vendor.release_all()
+
+
+@asynccontextmanager
+async def _open_engines(scenario: Scenario, door: Path | None) -> AsyncIterator[EnginePool | RemotePool]:
+    if door is not None:
+        async with open_remote_pool(door) as remote:
+            yield remote
+        return
+    tenants = {TenantId(name): config for name, config in scenario.tenants.items()}
+    async with open_pool(tenants=tenants) as pool:
+        yield pool
 
 
 async def _start_connections(supervisor: Supervisor, connections: PhoneConnections) -> None:

@@ -113,6 +113,7 @@ async def run_scenario(
     vendor: Vendor | None = None,
     warehouse_folder: Path | None = None,
     run_id: str | None = None,
+    door: Path | None = None,
 ) -> RunResult:
     """Play a scenario to its end, or until a signal asks for a drain.
 
@@ -125,6 +126,7 @@ async def run_scenario(
         vendor: Of the cloud phones, where there is one.
         warehouse_folder: Where rows of the fleet's own metrics go, if the scenario keeps any; None: nowhere.
         run_id: Its name, which no folder in `out` has yet; None: a new one.
+        door: Where a farm serves the engines; None: the scenario's own are started.
 
     Raises:
         ScenarioError: a secret that it names is not in the environment.
@@ -148,7 +150,9 @@ async def run_scenario(
                 keeper.begin()
             outcome: list[_Played] = []
             try:
-                outcome.append(await _play(scenario, assets, taken, run_id, folder, recorder, view, vendor, keeper))
+                outcome.append(
+                    await _play(scenario, assets, taken, run_id, folder, recorder, view, vendor, keeper, door)
+                )
             finally:
                 recorder.close()
                 if keeper is not None:
@@ -243,6 +247,7 @@ async def _play(
     view: Callable[[Fleet], Awaitable[None]],
     vendor: Vendor | None,
     keeper: "_Keeper | None",
+    door: Path | None,
 ) -> _Played:
     fleets: list[Fleet] = []
     failure: str | None = None
@@ -266,6 +271,7 @@ async def _play(
                     secrets=taken,
                     vendor=vendor,
                     warehouse=keeper.warehouse if keeper is not None else None,
+                    door=door,
                 ) as fleet:
                     fleets.append(fleet)
                     async with open_control(folder, partial(answer_for, fleet)), trio.open_nursery() as nursery:

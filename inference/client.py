@@ -22,7 +22,7 @@ MAX_IDLE_CONTROL = 2  # for probes; a burst of aborts opens more, and drops them
 MAX_BODY_READ = 64 << 10  # of answers that are not completions; only their first words are of use
 MAX_METRICS_READ = 2 << 20  # SGLang's histograms are some 200 KB
 METRICS_EVERY = 5  # probes: preemptions are counted nowhere else, and reading that much each time would cost
-FIRST_PAUSE_SECONDS = 0.01  # between tries to learn whether an engine is gone; it doubles
+FIRST_PAUSE_SECONDS = 0.01  # before the third try to learn whether an engine is gone; it doubles
 TAIL_SECONDS = 0.1  # from the end mark until the response itself must end; the connection is dropped otherwise
 
 _USAGE_MISSING = counter("inference_usage_missing_replies_total", "Answers without token counts.", ["engine"])
@@ -296,7 +296,8 @@ class EngineClient:
         with trio.move_on_after(self.config.abort_seconds, shield=True):
             # A kept connection may have been cut with the engine, and a process that is being killed loses its
             # connections before its listening socket: a later, fresh one tells.
-            for pause in itertools.accumulate(itertools.repeat(2), operator.mul, initial=FIRST_PAUSE_SECONDS):
+            growing = itertools.accumulate(itertools.repeat(2), operator.mul, initial=FIRST_PAUSE_SECONDS)
+            for pause in itertools.chain([0.0], growing):
                 try:
                     return await self._ask_whether_it_is_over(request_id)
                 except EngineLost as error:

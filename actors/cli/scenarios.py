@@ -131,6 +131,13 @@ def print_warnings(scenario: Scenario, file: Path) -> None:
 )
 @click.option("--run-id", callback=_legal_run_id, hidden=True, help="Name of the run; corral farm gives each its own.")
 @click.option(
+    "--engines-door",
+    "door",
+    type=click.Path(path_type=Path),
+    hidden=True,
+    help="Socket where the farm serves its engines.",
+)
+@click.option(
     "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning", "error"])
 )
 def run(
@@ -142,6 +149,7 @@ def run(
     headless: bool,
     view_svg: Path | None,
     run_id: str | None,
+    door: Path | None,
     log_level: str,
 ) -> None:
     """Play the scenario FILE and write a report.
@@ -173,6 +181,7 @@ def run(
                 vendor=vendor,
                 warehouse_folder=out / "warehouse",
                 run_id=run_id,
+                door=door,
             )
         )
     except ScenarioError as error:

@@ -49,12 +49,20 @@ def overrides_for(source: bytes, config: FarmConfig, *, tenant: TenantId, phones
 
 
 def run_command(
-    program: Sequence[str], file: Path, *, out: Path, run_id: str, overrides: Mapping[str, str], vendor: str | None
+    program: Sequence[str],
+    file: Path,
+    *,
+    out: Path,
+    run_id: str,
+    overrides: Mapping[str, str],
+    vendor: str | None,
+    door: Path | None = None,
 ) -> tuple[str, ...]:
     """The whole command line."""
     settings = [word for key, value in overrides.items() for word in ("--set", f"{key}={value}")]
     farm = ("--farm", vendor) if vendor is not None else ()
-    return (*program, "run", str(file), "--out", str(out), "--run-id", run_id, "--headless", *farm, *settings)
+    engines = ("--engines-door", str(door)) if door is not None else ()
+    return (*program, "run", str(file), "--out", str(out), "--run-id", run_id, "--headless", *farm, *engines, *settings)
 
 
 def toml_value(value: Any) -> str:
