@@ -171,8 +171,14 @@ def default_config(runs: Path = RUNS) -> AssistantConfig:
 
 
 @asynccontextmanager
-async def open_answering(config: AssistantConfig) -> AsyncIterator[Assistant]:
+async def open_answering(
+    config: AssistantConfig, models: Sequence[CompleteStreaming] | None = None
+) -> AsyncIterator[Assistant]:
     """The assistant that a configuration describes, for the time of the block.
+
+    Args:
+        config: It.
+        models: To be asked, the smallest first, instead of the engines that it names; their errors are `ModelFailed`.
 
     Raises:
         ScenarioError: the databases' configuration is wrong.
@@ -190,7 +196,8 @@ async def open_answering(config: AssistantConfig) -> AsyncIterator[Assistant]:
     async with AsyncExitStack() as stack:
         trail = open_audit(state / "audit")
         stack.callback(trail.close)
-        models = await stack.enter_async_context(open_models(config))
+        if models is None:
+            models = await stack.enter_async_context(open_models(config))
         opened = open_assistant(
             databases,
             sql_file,

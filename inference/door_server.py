@@ -30,7 +30,7 @@ from inference.door_wire import (
     texts_of,
 )
 from inference.errors import EngineError
-from inference.messages import Completion, Delta, Prompt
+from inference.messages import Delta, Prompt
 from inference.pool import EnginePool
 from runtime.nursery import open_bare_nursery
 from runtime.telemetry import emit
@@ -40,8 +40,6 @@ BACKLOG = 512
 RECEIVE_BYTES = 256 << 10
 MAX_DELTAS = 4096  # of an answer that its client does not read; the answer itself is whole all the same
 
-Observe = Callable[[Prompt, Completion | EngineError], None]
-
 
 @attrs.define(eq=False)
 class DoorServer:
@@ -49,7 +47,6 @@ class DoorServer:
 
     path: Path
     _pool: EnginePool = attrs.field(alias="pool")
-    _observe: Observe = attrs.field(alias="observe")
     _keys: dict[str, set[str]] = attrs.field(factory=dict, init=False)  # {client: routing keys}
 
     async def serve(self, stream: trio.SocketStream) -> None:
@@ -109,12 +106,9 @@ class DoorServer:
         self, prompt: Prompt, deadline: float, on_delta: Callable[[Delta], None] | None
     ) -> DoorMessage:
         try:
-            completion = await self._pool(prompt, deadline=deadline, on_delta=on_delta)
+            return completion_message(await self._pool(prompt, deadline=deadline, on_delta=on_delta))
         except EngineError as error:
-            self._observe(prompt, error)
             return error_message(error)
-        self._observe(prompt, completion)
-        return completion_message(completion)
 
     async def _keep(self, stream: trio.SocketStream, reader: DoorReader, client: str) -> None:
         if client in self._keys:
@@ -140,17 +134,9 @@ class DoorServer:
             await trio.sleep(STATISTICS_SECONDS)
 
 
-def _nobody(_prompt: Prompt, _end: Completion | EngineError) -> None:
-    """Nobody wants to know."""
-
-
 @asynccontextmanager
-async def open_door_server(pool: EnginePool, observe: Observe = _nobody) -> AsyncIterator[DoorServer]:
+async def open_door_server(pool: EnginePool) -> AsyncIterator[DoorServer]:
     """Serve a pool while the block runs, in a folder that only this user may enter.
-
-    Args:
-        pool: It.
-        observe: Is told of every request that has ended otherwise than by its client's hanging up.
 
     Raises:
         OSError: there is no place for a socket.
@@ -162,7 +148,7 @@ async def open_door_server(pool: EnginePool, observe: Observe = _nobody) -> Asyn
         with listening:
             await listening.bind(os.fspath(path))
             listening.listen(BACKLOG)
-            server = DoorServer(path, pool, observe)
+            server = DoorServer(path, pool)
             async with open_bare_nursery() as nursery:
                 nursery.start_soon(trio.serve_listeners, server.serve, [trio.SocketListener(listening)])
                 yield server

@@ -57,6 +57,14 @@ def _placed_of(engine: str, why: str, cause: str) -> Counter:
     return _PLACED.labels(engine, why, cause)
 
 
+ObserveAttempt = Callable[[Prompt, Completion | EngineError], None]
+"""Is told how every request to an engine ended, those included that a second engine made good. Must not wait."""
+
+
+def _unobserved(_prompt: Prompt, _end: Completion | EngineError) -> None:
+    """Nobody wants to know."""
+
+
 @attrs.frozen
 class PoolStatistics:
     """Counts since the pool was opened."""
@@ -81,9 +89,11 @@ class EnginePool:
         nursery: trio.Nursery,
         network: Callable[[], httpcore.AsyncNetworkBackend | None],
         tenants: Mapping[TenantId, TenantConfig],
+        observe: "ObserveAttempt",
     ) -> None:
         self._nursery = nursery
         self._network = network
+        self._observe_attempt = observe
         self._seats: dict[EngineId, Seat] = {}
         self._unfit: dict[EngineId, str] = {}  # kept over an engine's restarts: it is on the same card
         self._homing = Homing()
@@ -319,6 +329,7 @@ class EnginePool:
                 if usage.prompt_tokens == 0:  # the engine does not count
                     usage = attrs.evolve(usage, prompt_tokens=round(estimate.input_tokens))
                 self._take_in(prompt, visit, completion, trio.current_time() - called_at)
+                self._observe_attempt(prompt, completion)
                 return completion
             raise EngineLost("it was drained, and the request with it", engine=seat.config.id, over=visit.over)
         except EngineError as error:
@@ -326,6 +337,7 @@ class EnginePool:
             label = label_for(error)
             if isinstance(error, EngineRefused | Overloaded | EngineNotReady):
                 usage = None  # nothing was computed
+            self._observe_attempt(prompt, error)
             raise
         finally:
             seat.calls.discard(call)
@@ -435,6 +447,7 @@ async def open_pool(
     *,
     network: Callable[[], httpcore.AsyncNetworkBackend | None] = lambda: None,
     tenants: Mapping[TenantId, TenantConfig] | None = None,
+    observe: ObserveAttempt = _unobserved,
 ) -> AsyncIterator[EnginePool]:
     """A pool for the time of the block; `configs` are engines that somebody else runs.
 
@@ -443,7 +456,7 @@ async def open_pool(
     When the block ends, requests that are out are aborted, probes end and connections are closed.
     """
     async with open_bare_nursery() as nursery:
-        pool = EnginePool(nursery, network, tenants or {})
+        pool = EnginePool(nursery, network, tenants or {}, observe)
         try:
             for config in configs:
                 pool.add_engine(config)

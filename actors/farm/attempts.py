@@ -50,6 +50,8 @@ class Attempts:
     _store: StoreDesk = attrs.field(alias="store")
     _nursery: trio.Nursery = attrs.field(alias="nursery")
     _program: tuple[str, ...] = attrs.field(alias="program")
+    _door: Path = attrs.field(alias="door")
+    """Where the farm's engines are served."""
     _clock: Callable[[], float] = attrs.field(alias="clock")
     _on_end: Callable[[], None] = attrs.field(alias="on_end")
     _tell: Callable[[AttemptRecord], None] = attrs.field(alias="tell", default=lambda _: None)
@@ -203,6 +205,7 @@ class Attempts:
             run_id=attempt.attempt,
             overrides=overrides,
             vendor=config.farm.vendor,
+            door=self._door if config.engines else None,
         )
 
 

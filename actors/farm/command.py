@@ -30,7 +30,8 @@ def overrides_for(source: bytes, config: FarmConfig, *, tenant: TenantId, phones
         ScenarioError: it has mistakes by now.
         PhonesDiffer: there are not as many phones as it has.
     """
-    scenario = parse_scenario(source)
+    engines = engine_overrides(config)
+    scenario = parse_scenario(source, "", engines)
     tables = read_toml(source)["phones"]
     wanted = sum(group.phone_count for group in scenario.phones)
     if wanted != len(phones):
@@ -40,7 +41,12 @@ def overrides_for(source: bytes, config: FarmConfig, *, tenant: TenantId, phones
     for group, table in zip(scenario.phones, tables, strict=True):
         mine, left = left[: group.phone_count], left[group.phone_count :]
         groups += _groups_for(table, mine, config)
-    overrides = {"tenant": toml_value(tenant), "phones": toml_value(groups)}
+    return {"tenant": toml_value(tenant), "phones": toml_value(groups), **engines}
+
+
+def engine_overrides(config: FarmConfig) -> dict[str, str]:
+    """What is said of engines and tenants instead of any scenario; nothing where a farm has neither."""
+    overrides = {}
     if config.engines:
         overrides["engines"] = toml_value([_plain(engine) for engine in config.engines])
     if config.tenants:

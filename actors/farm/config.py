@@ -7,6 +7,7 @@ import attrs
 
 from actors.configuration import Problem, ScenarioError, line_of, read_toml, register_tagged_union, structured
 from actors.farm.queue import FarmPhone, QueueSettings
+from actors.farm.rollout import RolloutConfig
 from actors.farm.webhooks import WebhookConfig
 from actors.listen_config import ListenConfig, TokensFile, listen_problems
 from inference.config import EngineConfig, TenantConfig, check_engine, check_tenant
@@ -133,6 +134,8 @@ class FarmAssistant:
 
     file: str = attrs.field(metadata={"nonempty": True})
     """As `corral assistant serve` takes it; its `[listen]` and `[tokens]` are not used."""
+    share_engines: bool = False
+    """Ask the farm's engines instead of those that its file names."""
 
 
 @attrs.frozen
@@ -144,11 +147,12 @@ class FarmConfig:
     listen: FarmListen = attrs.field(factory=FarmListen)
     tokens: TokensFile = attrs.field(factory=TokensFile)
     engines: tuple[EngineConfig, ...] = ()
-    """Of all runs, instead of those that scenarios name; without any, a scenario's own are used."""
+    """Shared by all runs, instead of those that scenarios name; without any, a scenario's own are used."""
     tenants: Mapping[str, TenantConfig] = attrs.field(factory=dict)
     limits: FarmLimits = attrs.field(factory=FarmLimits)
     retention: RetentionConfig = attrs.field(factory=RetentionConfig)
     fairness: FairnessConfig = attrs.field(factory=FairnessConfig)
+    rollout: RolloutConfig = attrs.field(factory=RolloutConfig)
     prices: PricesConfig = attrs.field(factory=PricesConfig)
     assistant: FarmAssistant | None = None
     webhooks: tuple[WebhookConfig, ...] = ()
@@ -211,14 +215,14 @@ def _problems(config: FarmConfig) -> Iterator[tuple[str, str]]:
     for index, engine in enumerate(config.engines):
         for problem in check_engine(engine):
             yield problem, f"$.engines[{index}]"
-        if engine.launch is not None:
-            text = "runs are processes of their own and would start it again and again: start it apart, give its url"
-            yield text, f"$.engines[{index}].launch"
         if engine.id in ids[:index]:
             yield f"there are two engines {engine.id!r}", f"$.engines[{index}].id"
     for name, tenant in config.tenants.items():
         for problem in check_tenant(TenantId(name), tenant):
             yield problem, f"$.tenants.{name}"
+
+    if config.assistant is not None and config.assistant.share_engines and not config.engines:
+        yield "the farm has no engines that could be shared: add [[engines]]", "$.assistant.share_engines"
 
 
 def _illegal(names: Any) -> list[str]:

@@ -16,8 +16,10 @@ from actors.control import ControlError, ask
 from actors.farm.afterwards import next_daily
 from actors.farm.attempt import AttemptFiles
 from actors.farm.attempts import Attempts
+from actors.farm.command import engine_overrides
 from actors.farm.config import FarmConfig
 from actors.farm.database import StoreError, open_database, open_folder
+from actors.farm.engines import FarmEngines, Rollout, open_engines
 from actors.farm.housekeeping import run_retention
 from actors.farm.queue import MIN_CHARGED_SECONDS, Share, Waiting, decide
 from actors.farm.records import WHOLE_FARM, AttemptRecord, Pause, RunRecord
@@ -73,6 +75,7 @@ class Farm:
     store: StoreDesk
     clock: Callable[[], float]
     attempts: Attempts = attrs.field(init=False)
+    engines: FarmEngines = attrs.field(init=False)
     _reasons: Mapping[str, str] = attrs.field(factory=dict, init=False)
     _wake: trio.Event = attrs.field(factory=trio.Event, init=False)
     _ending: bool = attrs.field(default=False, init=False)
@@ -89,7 +92,9 @@ class Farm:
             Refused: there is no such scenario, or the tenant has too many runs waiting.
         """
         source = await trio.to_thread.run_sync(self._source_of, found)
-        work = await trio.to_thread.run_sync(partial(work_for, found, source, tenant=tenant, user=user))
+        work = await trio.to_thread.run_sync(
+            partial(work_for, found, source, tenant=tenant, user=user, overrides=engine_overrides(self.config))
+        )
         now = self.clock()
         due = None if work.daily is None else next_daily(work.daily, now)
         limit = self.config.limits.queued_runs
@@ -175,6 +180,7 @@ class Farm:
     def reload(self, config: FarmConfig) -> None:
         """Use other phones, engines, tenants, limits and prices from now on; what plays is left alone."""
         self.config = config
+        self.engines.reload()
         self._wake.set()
 
     def statistics(self) -> FarmStatistics:
@@ -246,7 +252,8 @@ class Farm:
             if daily.state is RunState.SCHEDULED and daily.held is None and daily.ready_at <= now:
                 await self._spawn(daily, now)
         phones = self.config.farm_phones()
-        closed = self._ending or WHOLE_FARM in look.pauses
+        draining, without_engine = self._ending or WHOLE_FARM in look.pauses, self.engines.why_none()
+        closed = draining or bool(without_engine)
         ready = [
             one for one in look.waiting if one.state is RunState.QUEUED and one.held is None and one.ready_at <= now
         ]
@@ -263,14 +270,14 @@ class Farm:
             now=now,
             settings=self.config.fairness.settings,
         )
-        closed_reason = "the farm is drained: it starts nothing" if closed else ""
+        closed_reason = "the farm is drained: it starts nothing" if draining else without_engine
         self._reasons = {one.run: closed_reason for one in ready} if closed else decision.reasons
         works = {one.run: one.work for one in ready}
         for start in decision.starts:
             async with self.attempts.changing:
                 if not self._ending:
                     await self._start(works[start.run], start.run, start.phones)
-        self._tell(look, phones=len(phones), started=len(decision.starts), closed=closed)
+        self._tell(look, phones=len(phones), started=len(decision.starts), draining=draining)
         later = [one.ready_at - now for one in look.waiting if one.held is None and one.ready_at > now]
         return min([TICK_SECONDS, *(max(0.05, seconds) for seconds in later)])
 
@@ -300,12 +307,12 @@ class Farm:
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
         return f"{stamp}-{secrets.token_hex(3)}"
 
-    def _tell(self, look: _Look, *, phones: int, started: int, closed: bool) -> None:
+    def _tell(self, look: _Look, *, phones: int, started: int, draining: bool) -> None:
         paused = len(set(look.pauses) - {WHOLE_FARM})
         playing = look.under_way + started
         queued = sum(one.state is RunState.QUEUED for one in look.waiting) - started
         busy = len(look.reservations)
-        self._last = FarmStatistics(playing, queued, phones, busy, paused, closed, 0.0)
+        self._last = FarmStatistics(playing, queued, phones, busy, paused, draining, 0.0)
         _QUEUED.set(queued)
         _PLAYING.set(playing)
         for state, count in (("all", phones), ("busy", busy), ("paused", paused)):
@@ -319,6 +326,7 @@ async def open_farm(
     program: tuple[str, ...] = PROGRAM,
     clock: Callable[[], float] = time.time,
     tell: Callable[[AttemptRecord], None] = lambda _: None,
+    tell_rollout: Callable[[Rollout], None] = lambda _: None,
 ) -> AsyncIterator[Farm]:
     """A farm that works while the block runs. Call `drain` before it ends, to be polite: what plays then is killed.
 
@@ -327,6 +335,7 @@ async def open_farm(
         program: What `run` is a command of.
         clock: Seconds since 1970.
         tell: Is told of every attempt that has ended.
+        tell_rollout: And of every change of the engines.
 
     Raises:
         StoreError: the farm's folder is in use, or its state cannot be opened.
@@ -335,10 +344,21 @@ async def open_farm(
     with open_folder(folder) as state:
         database = await trio.to_thread.run_sync(open_database, state)
         try:
-            async with open_bare_nursery() as nursery:
-                farm = Farm(config, folder, StoreDesk(Store(database)), clock)
+            farm = Farm(config, folder, StoreDesk(Store(database)), clock)
+            async with (
+                open_engines(lambda: farm.config, folder, tell=tell_rollout) as farm.engines,
+                open_bare_nursery() as nursery,
+            ):
                 farm.attempts = Attempts(
-                    lambda: farm.config, folder, farm.store, nursery, program, clock, farm.look_again, tell
+                    lambda: farm.config,
+                    folder,
+                    farm.store,
+                    nursery,
+                    program,
+                    farm.engines.door.path,
+                    clock,
+                    farm.look_again,
+                    tell,
                 )
                 await farm.attempts.recover()
                 nursery.start_soon(farm.run_queue)

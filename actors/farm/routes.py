@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute
 
 from actors.farm.access import HEADERS, Endpoint, Gate, Need, refusal
 from actors.farm.api import RESULTS, Api
+from actors.farm.engines_api import EnginesApi, engine_endpoints
 from actors.farm.openapi import document_for
 from actors.farm.store import MAX_LISTED
 from actors.farm.work import RunState
@@ -26,6 +27,7 @@ def endpoints_of(api: Api) -> tuple[Endpoint, ...]:
         return JSONResponse(document_for(table, metadata.version("corral")))
 
     table = (
+        *engine_endpoints(EnginesApi(api.farm)),
         Endpoint("GET", "/healthz", Need.NOBODY, api.healthz, "Whether the daemon lives."),
         Endpoint("GET", "/readyz", Need.NOBODY, api.readyz, "Whether it takes runs."),
         Endpoint("GET", "/api/v1/openapi.json", Need.NOBODY, openapi, "This document."),

@@ -29,7 +29,7 @@ from actors.farm.loading import load_farm_config
 from actors.farm.records import AttemptRecord
 from actors.farm.routes import farm_app
 from actors.farm.systemd import Notifier
-from actors.farm.telling import attempt_notice, run_telling, webhook_for
+from actors.farm.telling import attempt_notice, rollout_notice, run_telling, webhook_for
 from actors.login_limits import FailedLogins
 from actors.notice_sender import NoticeSender, open_notice_sender
 from actors.question_history import QuestionHistory
@@ -78,8 +78,11 @@ async def serve_farm(
             webhooks = [webhook_for(one) for one in config.webhooks]
             sender = await stack.enter_async_context(open_notice_sender(webhooks))
             tell = partial(_tell_attempt, sender)
-            farm = await stack.enter_async_context(open_farm(config, program=program, tell=tell))
-            desk = await _open_assistant(stack, config, tokens)
+            opened = open_farm(
+                config, program=program, tell=tell, tell_rollout=lambda one: sender.tell(rollout_notice(one))
+            )
+            farm = await stack.enter_async_context(opened)
+            desk = await _open_assistant(stack, farm, tokens)
             extra: tuple[BaseRoute, ...] = ()
             if desk is not None:
                 extra = (assistant_route(desk, origins=config.listen.origins, path=ASSISTANT_PATH),)
@@ -174,13 +177,16 @@ async def _reload_on_signal(farm: Farm, file: Path, notifier: Notifier) -> None:
             notifier.ready("reloaded")
 
 
-async def _open_assistant(stack: AsyncExitStack, config: FarmConfig, tokens: TokenStore) -> AnalystDesk | None:
+async def _open_assistant(stack: AsyncExitStack, farm: Farm, tokens: TokenStore) -> AnalystDesk | None:
+    config = farm.config
     if config.assistant is None:
         return None
     from actors.assistant import open_answering  # noqa: PLC0415  # sqlglot and duckdb take a while to load
+    from actors.assistant_models import model_of  # noqa: PLC0415
 
     found = load_assistant_config(Path(config.assistant.file))
-    answering = await stack.enter_async_context(open_answering(found))
+    models = [model_of(farm.engines.pool)] if config.assistant.share_engines else None
+    answering = await stack.enter_async_context(open_answering(found, models))
     history = QuestionHistory(histories_of(found))
     return await stack.enter_async_context(
         open_desk(answering, tokens, limits=found.limits, tenants=found.tenant_limits(), history=history)

@@ -64,7 +64,9 @@ def parse_submission(data: Mapping[str, Any]) -> Submission:
     return found
 
 
-def work_for(found: Submission, source: bytes, *, tenant: TenantId, user: str) -> Work:
+def work_for(
+    found: Submission, source: bytes, *, tenant: TenantId, user: str, overrides: Mapping[str, str] | None = None
+) -> Work:
     """The work that a submission asks for.
 
     Args:
@@ -72,12 +74,13 @@ def work_for(found: Submission, source: bytes, *, tenant: TenantId, user: str) -
         source: The scenario: the named file's content, or the text.
         tenant: Of the token; what the scenario says of tenants does not count.
         user: Of the token.
+        overrides: What the farm says instead of the scenario, whatever phones it gets: its engines.
 
     Raises:
         ScenarioError: the scenario is wrong, or needs phones that no farm has.
     """
     name = f"{found.scenario}.toml" if found.scenario is not None else "text"
-    scenario = parse_scenario(source, name)
+    scenario = parse_scenario(source, name, dict(overrides or {}))
     problems = [
         Problem("recorded pictures are no phones of a farm: play them with corral run", f"$.phones[{index}]", name)
         for index, group in enumerate(scenario.phones)

@@ -6,6 +6,7 @@ from typing import Any
 import trio
 
 from actors.farm.daemon import Farm
+from actors.farm.engines import Rollout, RolloutState
 from actors.farm.records import AttemptRecord
 from actors.farm.webhooks import WebhookConfig
 from actors.farm.work import AttemptOutcome
@@ -40,6 +41,14 @@ def attempt_notice(attempt: AttemptRecord) -> Notice | None:
     fields = (("run", attempt.run), ("attempt", attempt.attempt), ("tenant", str(attempt.tenant)))
     title = f"run {attempt.run} {attempt.outcome}"
     return Notice(f"attempt:{attempt.attempt}", title, severity, attempt.reason, fields)
+
+
+def rollout_notice(rollout: Rollout) -> Notice:
+    """What is told of a change of the engines that has ended."""
+    is_bad = rollout.state is RolloutState.ROLLED_BACK
+    severity = Severity.CRITICAL if is_bad else Severity.INFO
+    title = f"the change of engines was {'rolled back' if is_bad else rollout.state.value}"
+    return Notice(f"rollout:{rollout.why}", title, severity, rollout.why)
 
 
 def phone_notices(run: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Notice]:

@@ -43,8 +43,13 @@ async def open_door(*engines: FakeEngine, tenants: dict[TenantId, TenantConfig] 
     ]
     async with (
         open_network(numbered) as network,
-        open_pool(configs, network=lambda: network, tenants=tenants) as pool,
-        open_door_server(pool, lambda prompt, end: ends.append((prompt, end))) as server,
+        open_pool(
+            configs,
+            network=lambda: network,
+            tenants=tenants,
+            observe=lambda prompt, end: ends.append((prompt, end)),
+        ) as pool,
+        open_door_server(pool) as server,
         open_remote_pool(server.path) as remote,
     ):
         yield Door(pool, server, remote, ends)
@@ -124,6 +129,7 @@ async def test_an_engine_that_is_lost_is_made_good_by_another_one() -> None:
     async with open_door(FakeEngine("reset"), FakeEngine()) as door:
         assert (await ask(door.remote)).text == "T447,081;W03"
         assert door.pool.statistics().retried == 1
+        assert [type(end) for _, end in door.ends] == [EngineLost, Completion]
 
 
 async def test_statistics_come_by_themselves() -> None:

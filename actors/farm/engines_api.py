@@ -1,0 +1,80 @@
+"""Endpoints of a farm's engines: how they are, and what an admin does with them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from actors.farm.access import Caller, Endpoint, Need
+from actors.farm.daemon import Farm
+from actors.farm.engine_views import engine_views, rollout_view, tenant_tokens
+from actors.farm.engines import NoEngine
+from actors.farm.store import Missing, Refused
+from runtime.ids import EngineId
+
+
+@attrs.define(eq=False)
+class EnginesApi:
+    """What each does."""
+
+    farm: Farm
+
+    def view(self, tenant: str | None) -> Mapping[str, Any]:
+        """All of it as one tenant sees it; None: an admin."""
+        engines = self.farm.engines
+        return {
+            "engines": engine_views(engines, tenant),
+            "rollout": rollout_view(engines.rollout),
+            "tenants": tenant_tokens(engines, tenant),
+        }
+
+    async def list_engines(self, _request: Request, caller: Caller) -> Response:
+        """How each is."""
+        return JSONResponse(self.view(None if caller.is_admin else caller.tenant))
+
+    async def drain(self, request: Request, caller: Caller) -> Response:
+        """Noted first, as every deed of an operator."""
+        engine = request.path_params["engine"]
+        await self._note(caller, "drain_engine", engine)
+        try:
+            await self.farm.engines.drain(EngineId(engine))
+        except NoEngine as error:
+            raise Missing(str(error)) from error
+        self.farm.look_again()
+        return JSONResponse(self.view(None))
+
+    async def undrain(self, request: Request, caller: Caller) -> Response:
+        """It starts again."""
+        engine = request.path_params["engine"]
+        await self._note(caller, "undrain_engine", engine)
+        try:
+            self.farm.engines.undrain(EngineId(engine))
+        except NoEngine as error:
+            raise Missing(str(error)) from error
+        return JSONResponse(self.view(None))
+
+    async def stop_rollout(self, _request: Request, caller: Caller) -> Response:
+        """What was changed by then stays."""
+        await self._note(caller, "stop_rollout", "")
+        try:
+            self.farm.engines.stop_rollout()
+        except NoEngine as error:
+            raise Refused(str(error)) from error
+        return JSONResponse(self.view(None))
+
+    async def _note(self, caller: Caller, action: str, target: str) -> None:
+        now = self.farm.clock()
+        await self.farm.store.do(lambda store: store.note(caller.action(action, target), now))
+
+
+def engine_endpoints(api: EnginesApi) -> tuple[Endpoint, ...]:
+    """All of them."""
+    engine = "/api/v1/engines/{engine}"
+    return (
+        Endpoint("GET", "/api/v1/engines", Need.VIEWER, api.list_engines, "Engines that all runs share."),
+        Endpoint("POST", f"{engine}/drain", Need.ADMIN, api.drain, "Take it out, and end it."),
+        Endpoint("DELETE", f"{engine}/drain", Need.ADMIN, api.undrain, "Start it again."),
+        Endpoint("DELETE", "/api/v1/rollout", Need.ADMIN, api.stop_rollout, "Change nothing more of the engines."),
+    )

@@ -1,0 +1,294 @@
+"""A farm's engines: shared by runs, changed one by one; over real sockets, and once with real runs."""
+
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+from actors.farm.client import FarmRefused
+from actors.farm.config import FarmConfig, SimulatedPool
+from actors.farm.daemon import PROGRAM, open_farm
+from actors.farm.engine_views import engine_views, rollout_view, tenant_tokens
+from actors.farm.engines import FarmEngines, NoEngine, Rollout, RolloutState, open_engines
+from actors.farm.rollout import RolloutConfig
+from actors.farm.work import RunState
+from inference.config import EngineConfig, LaunchConfig, TenantConfig
+from inference.door_client import RemotePool, open_remote_pool
+from inference.errors import EngineError
+from inference.messages import Message, Prompt, TextPart
+from runtime.ids import EngineId, TenantId
+from tests.kit.engines import FakeEngine, serve_tcp
+from tests.kit.farm import farm_config, open_served, submit, wait_over, write_scenario
+
+E1, E2 = EngineId("e1"), EngineId("e2")
+QUICK = RolloutConfig(canary_requests=6, canary_minutes=0.05, start_minutes=0.2)
+
+
+@attrs.define
+class Bench:
+    """Engines of a farm that is not there, and somebody who asks them."""
+
+    config: FarmConfig
+    engines: FarmEngines
+    ended: list[Rollout]
+    remote: RemotePool
+
+    def change(self, *engines: EngineConfig, **more: Any) -> None:
+        self.config = attrs.evolve(self.config, engines=engines, **more)
+        self.engines.reload()
+
+    async def ask(self, number: int, *, tenant: str = "t") -> bool:
+        """Whether it was answered."""
+        message = Message("user", (TextPart("play"),))
+        prompt = Prompt(f"r{number}", TenantId(tenant), f"episode-{number}", (message,), max_tokens=64)
+        try:
+            await self.remote(prompt, deadline=trio.current_time() + 5)
+        except EngineError:
+            return False
+        return True
+
+    def states(self) -> dict[str, str]:
+        return {view["engine"]: view["state"] for view in engine_views(self.engines, None)}
+
+    async def until_up(self, *names: str) -> None:
+        await until(lambda: [name for name, state in self.states().items() if state == "up"] == list(names))
+
+    async def until_ended(self) -> Rollout:
+        """The rollout has ended, with somebody asking all the time."""
+        with trio.fail_after(30):
+            number = 1000
+            while not self.ended:
+                number += 1
+                await self.ask(number)
+                await trio.sleep(0.02)
+        return self.ended[-1]
+
+
+async def until(true: Callable[[], bool]) -> None:
+    with trio.fail_after(20):
+        while not true():
+            await trio.sleep(0.02)
+
+
+@asynccontextmanager
+async def open_bench(
+    tmp_path: Path, *fakes: FakeEngine, **config: Any
+) -> AsyncIterator[tuple[Bench, list[EngineConfig]]]:
+    async with trio.open_nursery() as nursery:
+        made = [
+            EngineConfig(EngineId(f"e{number}"), url=await serve_tcp(fake, nursery), probe_every_seconds=0.1)
+            for number, fake in enumerate(fakes, 1)
+        ]
+        farm = attrs.evolve(farm_config(tmp_path), rollout=QUICK, **config)
+        bench = Bench(farm, None, [], None)  # type: ignore[arg-type]
+        async with open_engines(lambda: bench.config, tmp_path, tell=bench.ended.append) as engines:
+            bench.engines = engines
+            async with open_remote_pool(engines.door.path) as bench.remote:
+                yield bench, made
+        nursery.cancel_scope.cancel()
+
+
+async def test_engines_start_are_shared_and_counted(tmp_path: Path) -> None:
+    fakes = FakeEngine(), FakeEngine()
+    async with open_bench(tmp_path, *fakes) as (bench, made):
+        assert bench.engines.why_none() == ""  # runs bring their own
+        bench.change(*made)
+        await bench.until_up("e1", "e2")
+        assert all([await bench.ask(number, tenant="ab"[number % 2]) for number in range(6)])
+        views = engine_views(bench.engines, None)
+        assert sum(view["homes"] for view in views) == 6
+        assert {view["engine"] for view in views if view["tokens"]["input"] > 0} == {"e1", "e2"}
+        assert all(view["tpot_ms"] is None or view["tpot_ms"] >= 0 for view in views)
+        assert [view["tokens"] for view in engine_views(bench.engines, "a")] == [None, None]
+        assert set(tenant_tokens(bench.engines, None)) == {"a", "b"}
+        assert set(tenant_tokens(bench.engines, "a")) == {"a"}
+        json.dumps(views)
+
+
+async def test_a_changed_engine_is_tried_before_the_next_one_is_changed(tmp_path: Path) -> None:
+    async with open_bench(tmp_path, FakeEngine(), FakeEngine()) as (bench, made):
+        bench.change(*made)
+        await bench.until_up("e1", "e2")
+        await until(lambda: bool(bench.ended))
+        bench.ended.clear()
+        versions = [view["version"] for view in engine_views(bench.engines, None)]
+        bench.change(*(attrs.evolve(one, max_in_flight=3) for one in made))
+        rollout = await bench.until_ended()
+        assert rollout.state is RolloutState.DONE, rollout.why
+        assert rollout.done == 2
+        await bench.until_up("e1", "e2")
+        found = [view["version"] for view in engine_views(bench.engines, None)]
+        assert not set(found) & set(versions)
+        assert {engine.limit for engine in bench.engines.pool.statistics().engines} == {3}
+
+
+async def test_a_bad_one_is_rolled_back_and_the_others_are_left_alone(tmp_path: Path) -> None:
+    good, other, bad = FakeEngine(), FakeEngine(), FakeEngine("status:500")
+    async with open_bench(tmp_path, good, other, bad) as (bench, (one, two, wrong)):
+        bench.change(one, two)
+        await bench.until_up("e1", "e2")
+        await until(lambda: bool(bench.ended))
+        bench.ended.clear()
+        bench.change(attrs.evolve(one, url=wrong.url), attrs.evolve(two, model="new"))
+        rollout = await bench.until_ended()
+        assert rollout.state is RolloutState.ROLLED_BACK
+        assert "engine e1: " in rollout.why
+        assert "failed" in rollout.why
+        assert rollout.done == 0
+        await bench.until_up("e1", "e2")
+        assert {engine.id: engine.url for engine in bench.engines.pool.statistics().engines}[E1] == one.url
+        assert [config.model for config in bench.engines.configured] == [one.model, two.model]
+        assert await bench.ask(1)
+        view = rollout_view(bench.engines.rollout)
+        assert view is not None
+        assert view["state"] == "rolled_back"
+
+
+async def test_one_that_does_not_start_is_rolled_back(tmp_path: Path) -> None:
+    gone = FakeEngine()
+    gone.answers_probes = False
+    async with open_bench(tmp_path, FakeEngine()) as (bench, (one,)):
+        bench.change(one)
+        await bench.until_up("e1")
+        await until(lambda: bool(bench.ended))
+        bench.ended.clear()
+        bench.change(attrs.evolve(one, url="http://127.0.0.1:9"))
+        await until(lambda: bool(bench.ended))
+        assert bench.ended[0].state is RolloutState.ROLLED_BACK
+        assert "does not start" in bench.ended[0].why
+        await bench.until_up("e1")
+
+
+async def test_an_operator_stops_a_rollout_and_what_was_changed_stays(tmp_path: Path) -> None:
+    async with open_bench(tmp_path, FakeEngine(), FakeEngine()) as (bench, made):
+        bench.change(*made, rollout=RolloutConfig(canary_requests=200, canary_minutes=9.0))
+        await bench.until_up("e1", "e2")
+        await until(lambda: bool(bench.ended))
+        bench.ended.clear()
+        with pytest.raises(NoEngine):
+            bench.engines.stop_rollout()
+        bench.change(*(attrs.evolve(one, max_in_flight=3) for one in made))
+        await until(lambda: bench.engines.rollout is not None and bench.engines.rollout.state is RolloutState.RUNNING)
+        await until(lambda: bench.engines.configured[0].max_in_flight == 3)
+        await bench.until_up("e1", "e2")
+        bench.engines.stop_rollout()
+        await until(lambda: bool(bench.ended))
+        assert bench.ended[0].state is RolloutState.STOPPED
+        assert [one.max_in_flight for one in bench.engines.configured] == [3, made[1].max_in_flight]
+        await bench.until_up("e1", "e2")
+
+
+async def test_an_adapter_that_is_refused_is_taken_back(tmp_path: Path) -> None:
+    fake = FakeEngine()
+    old, new = TenantConfig(adapter="old"), TenantConfig(adapter="new", weight=2.0)
+    async with open_bench(tmp_path, fake, tenants={"t": old}) as (bench, (one,)):
+        bench.change(one)
+        await bench.until_up("e1")
+        await until(lambda: bool(bench.ended))
+        bench.ended.clear()
+        assert await bench.ask(1)
+        fake.behaviours = deque(["status:500"])
+        bench.change(one, tenants={"t": new})
+        rollout = await bench.until_ended()
+        assert rollout.state is RolloutState.ROLLED_BACK
+        assert "adapter of tenant t" in rollout.why
+
+
+async def test_drain_and_back(tmp_path: Path) -> None:
+    async with open_bench(tmp_path, FakeEngine()) as (bench, (one,)):
+        with pytest.raises(NoEngine, match="e1"):
+            await bench.engines.drain(E1)
+        bench.change(one)
+        await bench.until_up("e1")
+        await bench.engines.drain(E1)
+        assert bench.states() == {"e1": "drained"}
+        assert "no engine is up" in bench.engines.why_none()
+        assert not await bench.ask(1)
+        await bench.engines.drain(E1)
+        bench.engines.undrain(E1)
+        await bench.until_up("e1")
+        assert await bench.ask(2)
+
+
+async def test_one_that_is_away_at_the_start_is_waited_for(tmp_path: Path) -> None:
+    fake = FakeEngine()
+    fake.dying = True
+    async with open_bench(tmp_path, fake) as (bench, (one,)):
+        bench.change(one)
+        await until(lambda: bench.states() == {"e1": "down"})
+        assert bench.engines.why_none()
+        fake.dying = False
+        await bench.until_up("e1")
+        assert bench.engines.why_none() == ""
+
+
+async def test_the_api_of_engines(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        engine = EngineConfig(E1, url=await serve_tcp(FakeEngine(), nursery), probe_every_seconds=0.1)
+        config = attrs.evolve(farm_config(tmp_path), engines=(engine,))
+        async with open_served(config) as served:
+            found = (await served.call("games.viewer", "GET", "/api/v1/engines")).json
+            assert [one["engine"] for one in found["engines"]] == ["e1"]
+            with pytest.raises(FarmRefused, match="admin"):
+                await served.call("games.operator", "POST", "/api/v1/engines/e1/drain")
+            drained = (await served.call("games.admin", "POST", "/api/v1/engines/e1/drain")).json
+            assert drained["engines"][0]["state"] == "drained"
+            back = (await served.call("games.admin", "DELETE", "/api/v1/engines/e1/drain")).json
+            assert back["engines"][0]["state"] in {"starting", "up"}
+            with pytest.raises(FarmRefused, match="no engine"):
+                await served.call("games.admin", "POST", "/api/v1/engines/nine/drain")
+            with pytest.raises(FarmRefused, match="no rollout"):
+                await served.call("games.admin", "DELETE", "/api/v1/rollout")
+        nursery.cancel_scope.cancel()
+
+
+async def test_runs_wait_while_no_engine_is_up(tmp_path: Path) -> None:
+    write_scenario(tmp_path, "one")
+    fake = FakeEngine()
+    fake.dying = True
+    async with trio.open_nursery() as nursery:
+        engine = EngineConfig(E1, url=await serve_tcp(fake, nursery), probe_every_seconds=0.1)
+        config = attrs.evolve(farm_config(tmp_path), engines=(engine,))
+        async with open_farm(config, program=("false",)) as farm:
+            run = (await submit(farm, "one")).run
+            await until(lambda: "no engine is up" in farm.reason_for(run))
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.slow
+async def test_two_real_runs_share_one_engine(tmp_path: Path) -> None:
+    (tmp_path / "scenarios").mkdir()
+    engine = EngineConfig(E1, launch=LaunchConfig(args=("--ttft-ms", "30", "--tpot-ms", "2")), model="rehearsal-7b")
+    base = farm_config(tmp_path)
+    config = attrs.evolve(base, engines=(engine,), phones=(SimulatedPool("sim", 2),), tenants={"a": TenantConfig()})
+    inline = """
+name = "short"
+[limits]
+seconds = 6
+[planner]
+act_seconds = 0.25
+[apps.battler]
+package = "dev.corral.battler"
+goal = "Survive as many waves as you can."
+[[phones]]
+kind = "simulated"
+app = "battler"
+count = 1
+"""
+    (tmp_path / "scenarios" / "short.toml").write_text(inline)
+    async with open_farm(config, program=PROGRAM) as farm:
+        await until(lambda: farm.engines.why_none() == "")
+        runs = [(await submit(farm, "short", tenant=tenant)).run for tenant in ("a", "b")]
+        for run in runs:
+            record = await wait_over(farm, run)
+            assert record.state in {RunState.SUCCEEDED, RunState.FAILED}, record.reason
+        tokens = tenant_tokens(farm.engines, None)
+        assert set(tokens) == {"a", "b"}
+        assert all(one["requests"] > 0 for one in tokens.values())
+        assert farm.engines.pool.statistics().homes == 0
