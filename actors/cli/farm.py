@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import click
 
-from actors.cli.farm_show import print_farm, print_phones, print_run, print_runs
+from actors.cli.farm_show import print_engines, print_farm, print_phones, print_run, print_runs
 from actors.cli.token_option import TOKEN_VARIABLE, token_of
 from actors.farm.client import BadFarmUrl, FarmClient, FarmRefused, FarmUnreachable, check_url, path_of
 
@@ -251,6 +251,25 @@ def scenarios(context: _Context) -> None:
         context.client.call("GET", path_of("scenarios")).json["scenarios"],
         lambda names: click.echo("\n".join(names)),
     )
+
+
+@farm.command()
+@click.option("--drain", "drained", metavar="ENGINE", help="Take this one out, and end it (admin).")
+@click.option("--undrain", "undrained", metavar="ENGINE", help="Start this one again (admin).")
+@click.option("--stop-rollout", is_flag=True, help="Change nothing more; what was changed by now stays (admin).")
+@_client_options
+def engines(context: _Context, drained: str | None, undrained: str | None, stop_rollout: bool) -> None:
+    """Show the engines that all runs share, and the latest change of them."""
+    call = context.client.call
+    if (drained is not None) + (undrained is not None) + stop_rollout > 1:
+        raise click.UsageError("one at a time: --drain, --undrain or --stop-rollout")
+    if drained is not None:
+        found = call("POST", path_of("engines", drained, "drain"))
+    elif undrained is not None:
+        found = call("DELETE", path_of("engines", undrained, "drain"))
+    else:
+        found = call("DELETE", path_of("rollout")) if stop_rollout else call("GET", path_of("engines"))
+    context.tell(found.json, print_engines)
 
 
 @farm.command()

@@ -71,6 +71,17 @@ def phones_table(phones: Sequence[Mapping[str, Any]]) -> Table:
     return _table(("phone", "pool", "labels", "state", "paused", "attempt"), phones)
 
 
+def print_engines(look: Mapping[str, Any]) -> None:
+    """One line an engine, and the latest rollout."""
+    columns = ("engine", "model", "state", "version", "running", "queued", "concurrency", "homes", "kv_usage")
+    parts: list[RenderableType] = [_table((*columns, "tpot_ms", "ttft_ms", "cached_share", "reason"), look["engines"])]
+    rollout = look.get("rollout")
+    if rollout is not None:
+        done = f"{rollout['done']} of {len(rollout['steps'])} changes"
+        parts.append(Text(plain(f"rollout {rollout['state']}: {done}; {rollout['why']}"), style="bold"))
+    _console().print(Group(*parts))
+
+
 def _table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(box=None, header_style="bold")
     for column in columns:

@@ -10,9 +10,9 @@ from tests.kit.answering import ScriptedAnswering
 
 
 @asynccontextmanager
-async def open_answering(config: Any) -> AsyncIterator[ScriptedAnswering]:
+async def open_answering(config: Any, models: Any = None) -> AsyncIterator[ScriptedAnswering]:
     """What stands for `actors.assistant.open_answering`."""
-    del config
+    del config, models
     yield ScriptedAnswering()
 
 

@@ -53,9 +53,9 @@ name = "b"
 kind = "simulated"
 count = 1
 labels = ["no spaces"]
-[[engines]]
-id = "e0"
-launch = { kind = "rehearsal" }
+[assistant]
+file = "assistant.toml"
+share_engines = true
 [tenants.t]
 weight = 0
 """
@@ -85,7 +85,7 @@ def test_a_sound_file() -> None:
                 "stands in pool 'a' already",
                 "'../y' is no serial",
                 "'no spaces' is not a legal name",
-                "start it apart",
+                "no engines that could be shared",
                 "weight: it must be more than 0",
             ],
         ),
