@@ -25,6 +25,7 @@ _MORE = {
     "knee": "actors.cli.bench_inference:knee",
     "pool": "actors.cli.bench_inference:pool",
     "routing": "actors.cli.bench_inference:routing",
+    "soak": "actors.cli.bench_soak:soak",
     "storm": "actors.cli.bench_storm:storm",
 }
 
