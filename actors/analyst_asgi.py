@@ -17,6 +17,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from actors.analyst_desk import AnalystDesk
 from actors.analyst_limits import is_origin_allowed
 from actors.analyst_line import POLICY, TRY_LATER, LineClosed
+from actors.origins import is_own_origin
 from sqlassist.protocol import PATH
 
 
@@ -25,7 +26,7 @@ def assistant_route(desk: AnalystDesk, *, origins: Sequence[str] = (), path: str
 
     Args:
         desk: Serves the connections; the application must not outlive it.
-        origins: Web pages that may connect, as `https://host[:port]`; the farm's own has to be among them.
+        origins: Web pages that may connect beside those of this host, as `https://host[:port]`.
         path: Where.
     """
 
@@ -35,7 +36,8 @@ def assistant_route(desk: AnalystDesk, *, origins: Sequence[str] = (), path: str
             await websocket.close(TRY_LATER)
             return
         try:
-            if not is_origin_allowed(websocket.headers.get("origin"), origins):
+            origin = websocket.headers.get("origin")
+            if not (is_origin_allowed(origin, origins) or is_own_origin(origin, websocket.headers.get("host"))):
                 await websocket.close(POLICY)  # before it is accepted: HTTP 403
                 return
             await websocket.accept()

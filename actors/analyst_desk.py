@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import attrs
 import trio
@@ -26,7 +27,7 @@ from actors.analyst_line import (
 from actors.answering import Answering
 from actors.login_limits import FailedLogins
 from actors.question_history import QuestionHistory
-from actors.token_store import TokenRecord, TokenStore
+from actors.token_store import TokenRecord
 from inference.config import TenantConfig
 from runtime.ids import TenantId
 from runtime.nursery import open_bare_nursery
@@ -42,6 +43,18 @@ RETRY_SECONDS = 5.0  # told to those that come when there is no room
 
 _CONNECTIONS = gauge("assistant_open_connections", "Connections that have logged in.")
 _ENDED = counter("assistant_ended_connections_total", "Connections that were ended by the assistant.", ("why",))
+
+
+class Credentials(Protocol):
+    """What a hello may show: a file of tokens, or also what stands for them."""
+
+    def record_for(self, token: str, /) -> TokenRecord | None:
+        """Whose this is; None: nobody's, or it is over."""
+        ...
+
+    def is_valid(self, record: TokenRecord, /) -> bool:
+        """Whether what was good once still is."""
+        ...
 
 
 @attrs.frozen
@@ -81,7 +94,7 @@ class AnalystDesk:
     def __init__(
         self,
         answering: Answering,
-        tokens: TokenStore,
+        tokens: Credentials,
         limits: AssistantLimits,
         tenants: Mapping[TenantId, TenantConfig],
         history: QuestionHistory,
@@ -342,7 +355,7 @@ async def _say_bye(wire: Wire) -> None:
 @asynccontextmanager
 async def open_desk(
     answering: Answering,
-    tokens: TokenStore,
+    tokens: Credentials,
     *,
     limits: AssistantLimits | None = None,
     tenants: Mapping[TenantId, TenantConfig] | None = None,

@@ -115,6 +115,12 @@ class TokenStore:
         same = hmac.compare_digest(digest, record.digest if record is not None else _NOBODY)
         return record if same and record is not None and not record.is_expired(self.now()) else None
 
+    def record_of(self, name: str) -> TokenRecord | None:
+        """The token of this id, while it is good: for what stands for a token, and was checked otherwise."""
+        self._refresh()
+        record = self._records.get(name)
+        return record if record is not None and not record.is_expired(self.now()) else None
+
     def is_valid(self, record: TokenRecord) -> bool:
         """Whether a token that was good once still is, with the same tenant and roles."""
         self._refresh()

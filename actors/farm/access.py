@@ -5,17 +5,16 @@ from enum import StrEnum
 from typing import Any
 
 import attrs
-import trio
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from actors.configuration import ScenarioError
+from actors.farm.callers import Callers, Turned
 from actors.farm.database import StoreError
 from actors.farm.records import Action
 from actors.farm.store import Missing, Refused
-from actors.login_limits import FailedLogins
-from actors.token_store import Role, TokenRecord, TokenStore
+from actors.token_store import Role, TokenRecord
 from runtime.ids import TenantId
 from runtime.telemetry import counter, emit
 
@@ -51,9 +50,11 @@ class RequestError(Exception):
 
 @attrs.frozen
 class Caller:
-    """Whose token was shown."""
+    """Whose token was shown, or stood behind what was shown."""
 
     token: TokenRecord
+    session: str | None = attrs.field(default=None, repr=False)
+    """The browser's session, if it was shown."""
 
     @property
     def tenant(self) -> TenantId:
@@ -105,14 +106,15 @@ class Endpoint:
     """Name of the schema of its body."""
     answer: str = "application/json"
     """Media type."""
+    ticket: bool = False
+    """It also takes a ticket as its token: what an embedded page needs, which has nothing else."""
 
 
 @attrs.define(eq=False)
 class Gate:
     """Lets requests through to endpoints, and makes an answer of whatever they raise."""
 
-    _tokens: TokenStore = attrs.field(alias="tokens")
-    _logins: FailedLogins = attrs.field(alias="logins")
+    callers: Callers
 
     def route_for(self, endpoint: Endpoint) -> Route:
         """The only way in which an endpoint becomes a route."""
@@ -129,9 +131,10 @@ class Gate:
         try:
             if endpoint.need is Need.NOBODY:
                 return await endpoint.handler(request)  # type: ignore[call-arg]  # an OpenHandler, by its need
-            caller = await self._caller(request)
-            if isinstance(caller, Response):
-                return caller
+            known = await self.callers.who(request, ticket=endpoint.ticket)
+            if isinstance(known, Turned):
+                return turned_away(known)
+            caller = Caller(known.record, known.session)
             if not caller.may(endpoint.need):
                 _REFUSED.labels("role").inc()
                 return refusal(403, f"this needs the role {endpoint.need.value}")
@@ -154,25 +157,16 @@ class Gate:
             emit("actors.farm.request_failed", level="error", path=request.url.path, exc_info=True)
             return refusal(500, "an internal error: see the daemon's log")
 
-    async def _caller(self, request: Request) -> Caller | Response:
-        peer = "unknown" if request.client is None else request.client.host
-        now = trio.current_time()
-        wait = self._logins.retry_after(peer, now)
-        if wait > 0:
-            _REFUSED.labels("failed_logins").inc()
-            response = refusal(429, "too many failed logins from this address")
-            response.headers["retry-after"] = str(int(wait) + 1)
-            return response
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        record = await trio.to_thread.run_sync(self._tokens.record_for, token) if kind.lower() == "bearer" else None
-        if record is None:
-            if token:
-                self._logins.failed(peer, now)
-            _REFUSED.labels("token").inc()
-            response = refusal(401, "a valid token is needed: authorization: Bearer TOKEN")
-            response.headers["www-authenticate"] = "Bearer"
-            return response
-        return Caller(record)
+
+def turned_away(turned: Turned) -> Response:
+    """The answer to somebody who may not come in."""
+    _REFUSED.labels(turned.why).inc()
+    response = refusal(turned.status, turned.message)
+    if turned.status == 401:
+        response.headers["www-authenticate"] = "Bearer"
+    if turned.retry_seconds is not None:
+        response.headers["retry-after"] = str(int(turned.retry_seconds) + 1)
+    return response
 
 
 def refusal(status: int, message: str) -> Response:

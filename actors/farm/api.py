@@ -1,8 +1,6 @@
 """What each endpoint of the farm's HTTP API does (docs/farm.md); `actors.farm.routes` has the table of them."""
 
-import json
 from collections.abc import Mapping
-from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from actors.farm.access import Caller, RequestError
+from actors.farm.bodies import json_object
 from actors.farm.daemon import Farm
 from actors.farm.records import WHOLE_FARM, RunRecord
 from actors.farm.store import MAX_LISTED, Missing, Store
@@ -24,7 +23,6 @@ from runtime.telemetry import render_metrics
 
 LOG_BYTES = 64 << 10  # of a log, where nobody says how much
 MAX_LOG_BYTES = 1 << 20
-BODY_SECONDS = 30.0  # for a body to arrive
 RESULTS = {
     "summary.json": "application/json",
     "junit.xml": "application/xml",
@@ -249,24 +247,7 @@ class Api:
 
     async def _object(self, request: Request) -> Mapping[str, Any]:
         """The body as an object; an empty one is an empty object."""
-        body = bytearray()
-        most = self.farm.config.limits.body_bytes
-        try:
-            with trio.fail_after(BODY_SECONDS):
-                async with aclosing(request.stream()) as chunks:
-                    async for chunk in chunks:
-                        body += chunk
-                        if len(body) > most:
-                            raise RequestError(f"the body has more than {most} bytes", status=413)
-        except trio.TooSlowError as error:
-            raise RequestError(f"the body did not arrive within {BODY_SECONDS:g} s", status=408) from error
-        try:
-            found = json.loads(bytes(body) or b"{}")
-        except (ValueError, RecursionError) as error:
-            raise RequestError(f"the body is not JSON: {error}") from error
-        if not isinstance(found, dict):
-            raise RequestError("the body must be a JSON object")
-        return found
+        return await json_object(request, self.farm.config.limits.body_bytes)
 
 
 def _integer(text: str | None, name: str) -> int | None:

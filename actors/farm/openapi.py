@@ -111,8 +111,16 @@ class Described(Protocol):
         ...
 
 
-def document_for(endpoints: Sequence[Described], version: str) -> dict[str, Any]:
-    """The whole document."""
+def document_for(
+    endpoints: Sequence[Described], version: str, schemas: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The whole document.
+
+    Args:
+        endpoints: Every one.
+        version: Of the API.
+        schemas: Of bodies, beside those that stand here.
+    """
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         path = _PARAMETER.sub(r"{\1}", endpoint.path)
@@ -121,8 +129,11 @@ def document_for(endpoints: Sequence[Described], version: str) -> dict[str, Any]
         "openapi": "3.1.0",
         "info": {"title": "Corral farm", "version": version},
         "components": {
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": dict(SCHEMAS),
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "session": {"type": "apiKey", "in": "cookie", "name": "corral_session"},
+            },
+            "schemas": {**SCHEMAS, **(schemas or {})},
         },
         "paths": paths,
     }
@@ -135,7 +146,7 @@ def _operation(endpoint: Described) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": endpoint.summary,
         "description": "Needs no token." if is_open else f"Needs the role {endpoint.need}.",
-        "security": [] if is_open else [{"token": []}],
+        "security": [] if is_open else [{"token": []}, {"session": []}],
         "parameters": [
             {"name": name, "in": "path", "required": True, "schema": _TEXT}
             for name in _PARAMETER.findall(endpoint.path)

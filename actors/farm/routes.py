@@ -1,6 +1,8 @@
 """The farm's HTTP API as one table of endpoints, from which routes and the OpenAPI document are made (docs/farm.md)."""
 
+from collections.abc import Mapping
 from importlib import metadata
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -10,21 +12,25 @@ from starlette.routing import BaseRoute
 
 from actors.farm.access import HEADERS, Endpoint, Gate, Need, refusal
 from actors.farm.api import RESULTS, Api
+from actors.farm.callers import Callers
 from actors.farm.engines_api import EnginesApi, engine_endpoints
 from actors.farm.openapi import document_for
+from actors.farm.session_api import SESSION_SCHEMAS, session_endpoints
 from actors.farm.store import MAX_LISTED
 from actors.farm.work import RunState
 
 _INTEGER = {"type": "integer", "minimum": 0}
 _TEXT = {"type": "string"}
+BODIES: Mapping[str, Any] = {**SESSION_SCHEMAS}
+"""Schemas of bodies that stand beside their endpoints."""
 
 
-def endpoints_of(api: Api) -> tuple[Endpoint, ...]:
+def endpoints_of(api: Api, callers: Callers) -> tuple[Endpoint, ...]:
     """All of them."""
     run, phone = "/api/v1/runs/{run}", "/api/v1/phones/{phone}"
 
     async def openapi(_request: Request) -> Response:
-        return JSONResponse(document_for(table, metadata.version("corral")))
+        return JSONResponse(document_for(table, metadata.version("corral"), BODIES))
 
     table = (
         *engine_endpoints(EnginesApi(api.farm)),
@@ -85,6 +91,7 @@ def endpoints_of(api: Api) -> tuple[Endpoint, ...]:
             "What operators did, the newest first.",
             query={"limit": _INTEGER},
         ),
+        *session_endpoints(api.farm, callers),
     )
     return table
 
@@ -95,9 +102,9 @@ def farm_app(api: Api, gate: Gate, extra: tuple[BaseRoute, ...] = ()) -> Starlet
     Args:
         api: What endpoints do.
         gate: Lets requests through.
-        extra: Routes that guard themselves: the assistant's websocket.
+        extra: Routes that guard themselves: the wall's files, the assistant's websocket.
     """
-    routes: list[BaseRoute] = [gate.route_for(endpoint) for endpoint in endpoints_of(api)]
+    routes: list[BaseRoute] = [gate.route_for(endpoint) for endpoint in endpoints_of(api, gate.callers)]
     return Starlette(routes=[*routes, *extra], exception_handlers={HTTPException: _not_there})
 
 

@@ -16,20 +16,23 @@ from hypercorn.trio.run import worker_serve
 from starlette.routing import BaseRoute
 
 from actors.analyst_asgi import assistant_route, bound_slow_readers
-from actors.analyst_desk import AnalystDesk, open_desk
+from actors.analyst_desk import AnalystDesk, Credentials, open_desk
 from actors.analyst_websocket import ListenError, tls_context
 from actors.assistant_config import load_assistant_config
 from actors.assistant_serve import histories_of
 from actors.configuration import ScenarioError
 from actors.farm.access import Gate
 from actors.farm.api import Api
+from actors.farm.callers import callers_for
 from actors.farm.config import FarmConfig, FarmListen, restart_needed
 from actors.farm.daemon import PROGRAM, Farm, open_farm
 from actors.farm.loading import load_farm_config
+from actors.farm.pages import wall_routes
 from actors.farm.records import AttemptRecord
 from actors.farm.routes import farm_app
 from actors.farm.systemd import Notifier
 from actors.farm.telling import attempt_notice, rollout_notice, run_telling, webhook_for
+from actors.farm.ticketing import ticket_key
 from actors.login_limits import FailedLogins
 from actors.notice_sender import NoticeSender, open_notice_sender
 from actors.question_history import QuestionHistory
@@ -82,12 +85,16 @@ async def serve_farm(
                 config, program=program, tell=tell, tell_rollout=lambda one: sender.tell(rollout_notice(one))
             )
             farm = await stack.enter_async_context(opened)
-            desk = await _open_assistant(stack, farm, tokens)
-            extra: tuple[BaseRoute, ...] = ()
+            logins = FailedLogins(config.limits.failed_logins_per_minute)
+            callers = callers_for(tokens, logins, ticket_key(Path(config.farm.folder)))
+            desk = await _open_assistant(stack, farm, callers.tickets)
+            extra: tuple[BaseRoute, ...] = wall_routes(config.listen.origins)
             if desk is not None:
-                extra = (assistant_route(desk, origins=config.listen.origins, path=ASSISTANT_PATH),)
-            gate = Gate(tokens, FailedLogins(config.limits.failed_logins_per_minute))
-            app = ASGIWrapper(cast("Any", farm_app(Api(farm), gate, extra)))
+                extra = (
+                    *extra,
+                    assistant_route(desk, origins=config.listen.origins, path=ASSISTANT_PATH),
+                )
+            app = ASGIWrapper(cast("Any", farm_app(Api(farm), Gate(callers), extra)))
             stop, drained = trio.Event(), trio.Event()
 
             async def drain() -> None:
@@ -177,7 +184,7 @@ async def _reload_on_signal(farm: Farm, file: Path, notifier: Notifier) -> None:
             notifier.ready("reloaded")
 
 
-async def _open_assistant(stack: AsyncExitStack, farm: Farm, tokens: TokenStore) -> AnalystDesk | None:
+async def _open_assistant(stack: AsyncExitStack, farm: Farm, tokens: Credentials) -> AnalystDesk | None:
     config = farm.config
     if config.assistant is None:
         return None

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from actors.analyst_desk import open_desk
 from actors.analyst_limits import AssistantLimits
-from actors.token_store import Role, create_token, revoke_token
+from actors.token_store import Role, create_token, read_tokens, revoke_token
 from runtime.ids import TenantId
 from sqlassist.messages import Asker, Stage
 from sqlassist.protocol import Hello, Ping
@@ -221,7 +221,7 @@ async def test_sessions_of_a_revoked_or_expired_token_end(tmp_path: Path, autoju
         await revoked.hear_event()
         now[0] += timedelta(hours=2)
         assert (await expiring.bye()).code == "revoked"
-        (other,) = [record for record in desk._tokens._records.values() if record.id != short.id]
+        (other,) = [record for record in read_tokens(path) if record.id != short.id]
         revoke_token(path, other.id)
         assert (await revoked.bye()).code == "revoked"
         statistics = desk.statistics()

@@ -17,13 +17,16 @@ from starlette.applications import Starlette
 
 from actors.farm.access import Gate
 from actors.farm.api import Api
+from actors.farm.callers import Callers, callers_for
 from actors.farm.client import Answer, FarmClient
 from actors.farm.config import AdbPool, FarmConfig, FarmFolders, FarmLimits, FarmListen
 from actors.farm.daemon import Farm, open_farm
+from actors.farm.pages import wall_routes
 from actors.farm.records import RunRecord
 from actors.farm.routes import farm_app
 from actors.farm.serve import open_socket
 from actors.farm.submission import parse_submission
+from actors.farm.ticketing import ticket_key
 from actors.farm.work import RunState
 from actors.listen_config import TokensFile
 from actors.login_limits import FailedLogins
@@ -105,6 +108,7 @@ class ServedFarm:
     url: str
     tokens: dict[str, Secret]
     app: Starlette
+    callers: Callers
 
     async def call(self, who: str, method: str, path: str, body: Any = None, **query: Any) -> Answer:
         """As somebody of `tokens`; raises FarmRefused."""
@@ -131,10 +135,11 @@ async def open_served(config: FarmConfig, **limits: Any) -> AsyncIterator[Served
     stop = trio.Event()
     with sock:
         async with open_farm(config, program=PROGRAM) as farm, trio.open_nursery() as nursery:
-            gate = Gate(store, FailedLogins(limits.get("failed_logins_per_minute", 100_000)))
-            app = farm_app(Api(farm), gate)
+            logins = FailedLogins(limits.get("failed_logins_per_minute", 100_000))
+            callers = callers_for(store, logins, ticket_key(Path(config.farm.folder)))
+            app = farm_app(Api(farm), Gate(callers), wall_routes(config.listen.origins))
             serve = partial(worker_serve, ASGIWrapper(cast("Any", app)), server, sockets=Sockets([], [sock], []))
             await nursery.start(partial(serve, shutdown_trigger=stop.wait))
-            yield ServedFarm(farm, f"http://127.0.0.1:{sock.getsockname()[1]}", tokens, app)
+            yield ServedFarm(farm, f"http://127.0.0.1:{sock.getsockname()[1]}", tokens, app, callers)
             stop.set()
             nursery.cancel_scope.cancel()

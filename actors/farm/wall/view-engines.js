@@ -1,0 +1,66 @@
+// The engines: how full, how fast, how many at a time, and for whom.
+
+import * as api from "./api.js";
+import { fill, h } from "./dom.js";
+import { action, badge, facts, heading, load, notify, sentence, table } from "./parts.js";
+import { number, percent, t } from "./words.js";
+
+const KV_WARN = 0.9; // as the alert rules have it
+
+export function openEngines(root, { live, isAdmin }) {
+  const rollout = h("div");
+  const body = h("div");
+  fill(root, heading(t("tab.engines")), rollout, body);
+
+  function render() {
+    if (live.engines === null) return;
+    fill(rollout, rolling(live.engines.rollout ?? null, isAdmin));
+    const engines = live.engines.engines ?? [];
+    fill(body, engines.length === 0 ? sentence(t("no_engines")) : h("div", { class: "cards" }, engines.map((one) => card(one, isAdmin))));
+  }
+
+  const end = live.on("engines", render);
+  if (live.engines !== null) render();
+  else load(body, () => api.offered(api.path("engines")), (found) => live.take({ type: "engines", ...found }), t("engines_missing"));
+  return end;
+}
+
+function rolling(found, isAdmin) {
+  if (found === null) return null;
+  return h("div", { class: "banner", role: "status" }, h("strong", {}, t("rollout")), ` ${found.state} · ${found.engine ?? ""} ${found.why ?? ""} `,
+    isAdmin ? action(t("rollback"), () => api.remove(api.path("rollout")), { kind: "danger", confirm: t("rollback_sure") }) : null);
+}
+
+function card(one, isAdmin) {
+  const draining = one.state === "draining";
+  const drain = isAdmin ? action(draining ? t("undrain") : t("drain"), async () => {
+    const address = api.path("engines", one.engine, "drain");
+    await (draining ? api.remove(address) : api.post(address));
+    notify(t("done"));
+  }) : null;
+  return h("article", { class: "card", "aria-label": one.engine },
+    h("div", { class: "row spread" }, h("h2", {}, one.engine), badge(one.state), drain),
+    h("p", { class: "small" }, [one.model, one.version].filter(Boolean).join(" · ")),
+    h("div", { class: "meters" }, meter(t("kv_usage"), one.kv_usage, KV_WARN),
+      meter(t("concurrency_of", { now: number(one.running), knee: number(one.knee ?? one.concurrency, 1) }), one.knee ? one.running / one.knee : null, 1.01),
+      meter(t("cached_share"), one.cached_share, 2)),
+    facts([
+      [t("tpot"), `${number(one.tpot_ms, 1)} ms`], [t("ttft"), `${number(one.ttft_ms)} ms`], [t("queued"), number(one.queued)],
+      [t("admits"), number(one.concurrency)], [t("homes"), number(one.homes)], [t("circuit"), one.circuit ?? "–"],
+    ]), tokens(one.tokens ?? null));
+}
+
+/** A bar with its words: `high` is where it becomes a warning. */
+function meter(label, share, high) {
+  const known = typeof share === "number";
+  const width = `${Math.min(100, Math.max(0, known ? share * 100 : 0))}%`;
+  return h("div", { class: "meter", role: "img", "aria-label": `${label}: ${percent(known ? share : null)}` }, h("span", {}, label), h("span", { class: "number" }, percent(known ? share : null)),
+    h("i", { class: known && share >= high ? "track high" : "track" }, h("i", { style: { width } })));
+}
+
+function tokens(found) {
+  if (found === null) return null;
+  const rows = found.tenants ? Object.entries(found.tenants) : [[t("yours"), found]];
+  const column = (name) => [t(`tokens.${name}`), ([, one]) => number(one[name]), "number"];
+  return table([[t("tenant"), ([name]) => name], column("input"), column("output"), column("cached")], rows, t("tokens_by_tenant"));
+}
