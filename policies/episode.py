@@ -8,8 +8,8 @@ from policies.criteria import EpisodeFacts, Outcome, judge
 from policies.effect import Effect, PendingEffect, Recovery
 from policies.held import HoldChange, HoldWatch
 from policies.human import HumanWatch, expired_reason
-from policies.perception import Percept
 from policies.outlook import Outlook
+from policies.perception import Percept
 from policies.planning import Dropped, Planning
 from policies.reflex import ReflexMemory, react
 from policies.staleness import Stale

@@ -111,6 +111,10 @@ class Play:
         return self.policy.step(StepInput(self.number, self.now, seen, **given))  # type: ignore[arg-type]
 
 
+def is_paused(play: Play) -> bool:
+    return play.policy.paused is not None
+
+
 @pytest.fixture(params=[EpisodePolicy, RandomPolicy])
 def play(request: pytest.FixtureRequest) -> Play:
     return Play(request.param)
@@ -136,12 +140,12 @@ def test_a_hand_back_answers_a_pause_and_a_hold_that_just_ends_does_not(play: Pl
     for _ in range(100):  # longer than anybody is waited for: somebody is there
         assert play.see(captcha=True, held="ann").end is None
     play.see(captcha=True)
-    assert play.policy.paused is not None
+    assert is_paused(play)
     play.see(captcha=True, held="ann")
 
     play.see(captcha=False, resumed=True)
 
-    assert play.policy.paused is None
+    assert not is_paused(play)
     assert play.see().command is not None
 
 

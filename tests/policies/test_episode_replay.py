@@ -83,7 +83,8 @@ class Episodes(RuleBasedStateMachine):
         if was_paused or was_held:
             assert self.policy.tally.active_seconds == active, "a pause does not count"
         if self.held is not None:
-            assert output.command is output.request is None, "somebody else has the phone"
+            assert output.command is None, "somebody else has the phone"
+            assert output.request is None, "and plans are void"
             assert not self.policy.outlook.queue, "what was planned is void"
             assert self.policy.outlook.request is None
         self.lines.append(encode_step(given, output))
