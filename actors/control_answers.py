@@ -20,11 +20,12 @@ import trio
 from actors.custody import MAX_NAME
 from actors.devices.base import DeviceError
 from actors.fleet import Fleet
+from actors.live_log import MAX_SIDE, MIN_SIDE
 from actors.person_input import InputWrong, action_for
 from actors.phone import PhoneJob
 from actors.phone_detail import detail_for
 from actors.phone_status import statuses
-from actors.screens import MAX_SIDE, MIN_SIDE, newest_screens
+from actors.screens import newest_screens
 from runtime.secret import redact
 from runtime.telemetry import emit
 

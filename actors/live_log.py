@@ -10,10 +10,10 @@ from policies.action import Action, Hold, Key, LongPress, Swipe, Tap, Text, TwoF
 from policies.effect import Effect
 from policies.frame import Frame
 from policies.step import ActResult, Note, StepInput, StepOutput
-from runtime.secret import redact
 
 KEPT = 20
 MAX_TEXT = 500  # characters of a typed text, as many as a phone takes
+MIN_SIDE, MAX_SIDE = 64, 1280  # pixels of the long side of a picture
 
 UNDER_WAY, DONE, FAILED, STOPPED = "under_way", "done", "failed", "stopped"
 SEEN, NO_EFFECT = "seen", "no_effect"
@@ -137,7 +137,7 @@ def shape_of(action: Action, frame: Frame | None, *, hide_text: bool = False) ->
         case Key(name):
             return _shape("key", text=name.value.lower())
         case Text(text):
-            shown = f"({len(text)} characters)" if hide_text else redact(text)[:MAX_TEXT]
+            shown = f"({len(text)} characters)" if hide_text else text[:MAX_TEXT]
             return _shape("text", text=shown)
         case Wait(seconds):
             return _shape("wait", text=f"{seconds:g} s")

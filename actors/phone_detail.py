@@ -48,7 +48,11 @@ def detail_for(job: PhoneJob, *, now: float, wall_ms: int) -> dict[str, Any]:
 
 def _action(action: LiveAction, start_ms: float) -> dict[str, Any]:
     why = redact(action.why)[:WHY_TEXT]
-    return {"at_ms": int(start_ms + action.at * 1000), **action.shape, "why": why, "outcome": action.outcome}
+    return {"at_ms": int(start_ms + action.at * 1000), **_shape(action.shape), "why": why, "outcome": action.outcome}
+
+
+def _shape(shape: Mapping[str, Any]) -> dict[str, Any]:
+    return {**shape, "text": None if shape["text"] is None else redact(shape["text"])}
 
 
 def _times(times: LiveTimes, start_ms: float) -> dict[str, Any]:
@@ -78,7 +82,7 @@ def _plan(outlook: Outlook, frame: Frame | None, now: float) -> dict[str, Any] |
         "request": outlook.request,
         "asked_ms_ago": None if outlook.asked_at is None else round((now - outlook.asked_at) * 1000, 1),
         "thinking": outlook.request is not None,
-        "actions": [{**shape_of(planned.action, frame), "state": state} for planned, state in stated],
+        "actions": [{**_shape(shape_of(planned.action, frame)), "state": state} for planned, state in stated],
     }
 
 

@@ -11,7 +11,6 @@ from actors.phone import PhoneJob
 from actors.pictures import encode_jpeg
 from policies.frame import Frame
 
-MIN_SIDE, MAX_SIDE = 64, 1280  # pixels of the long side
 QUALITY = 70
 SMALL_SIDE = 320  # up to here a picture is one of many, and its rough edges are not looked at
 SMALL_QUALITY = 60

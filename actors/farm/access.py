@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 import trio
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -129,7 +129,7 @@ class Gate:
         try:
             if endpoint.need is Need.NOBODY:
                 return await endpoint.handler(request)  # type: ignore[call-arg]  # an OpenHandler, by its need
-            caller = await self._caller(request)
+            caller = await self.caller_of(request)
             if isinstance(caller, Response):
                 return caller
             if not caller.may(endpoint.need):
@@ -154,8 +154,13 @@ class Gate:
             emit("actors.farm.request_failed", level="error", path=request.url.path, exc_info=True)
             return refusal(500, "an internal error: see the daemon's log")
 
-    async def _caller(self, request: Request) -> Caller | Response:
-        peer = "unknown" if request.client is None else request.client.host
+    async def still_good(self, caller: Caller) -> bool:
+        """The token of a caller who was let in has not been revoked, changed or expired since."""
+        return await trio.to_thread.run_sync(self._tokens.is_valid, caller.token)
+
+    async def caller_of(self, connection: HTTPConnection) -> Caller | Response:
+        """Who calls, of a request or a websocket alike; or the answer to somebody who may not."""
+        peer = "unknown" if connection.client is None else connection.client.host
         now = trio.current_time()
         wait = self._logins.retry_after(peer, now)
         if wait > 0:
@@ -163,7 +168,7 @@ class Gate:
             response = refusal(429, "too many failed logins from this address")
             response.headers["retry-after"] = str(int(wait) + 1)
             return response
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        kind, _, token = connection.headers.get("authorization", "").partition(" ")
         record = await trio.to_thread.run_sync(self._tokens.record_for, token) if kind.lower() == "bearer" else None
         if record is None:
             if token:

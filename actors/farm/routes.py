@@ -10,6 +10,8 @@ from starlette.routing import BaseRoute
 
 from actors.farm.access import HEADERS, Endpoint, Gate, Need, refusal
 from actors.farm.api import RESULTS, Api
+from actors.farm.events import EventsDesk
+from actors.farm.live_api import LIVE_SCHEMAS, live_endpoints
 from actors.farm.openapi import document_for
 from actors.farm.store import MAX_LISTED
 from actors.farm.work import RunState
@@ -23,7 +25,7 @@ def endpoints_of(api: Api) -> tuple[Endpoint, ...]:
     run, phone = "/api/v1/runs/{run}", "/api/v1/phones/{phone}"
 
     async def openapi(_request: Request) -> Response:
-        return JSONResponse(document_for(table, metadata.version("corral")))
+        return JSONResponse(document_for(table, metadata.version("corral"), LIVE_SCHEMAS))
 
     table = (
         Endpoint("GET", "/healthz", Need.NOBODY, api.healthz, "Whether the daemon lives."),
@@ -48,7 +50,7 @@ def endpoints_of(api: Api) -> tuple[Endpoint, ...]:
         Endpoint("POST", "/api/v1/runs", Need.OPERATOR, api.submit, "Submit a run.", body="Submission"),
         Endpoint("GET", run, Need.VIEWER, api.show_run, "One run, its attempts, and its phones while it plays."),
         Endpoint("POST", f"{run}/cancel", Need.OPERATOR, api.cancel, "End it."),
-        Endpoint("POST", f"{run}/pause", Need.OPERATOR, api.pause, "Keep it from playing."),
+        Endpoint("POST", f"{run}/pause", Need.OPERATOR, api.pause, "Keep it from playing.", body="Pause"),
         Endpoint("POST", f"{run}/resume", Need.OPERATOR, api.resume, "Let it go on.", body="Resume"),
         Endpoint("POST", f"{run}/pin", Need.OPERATOR, api.pin, "Keep its folders."),
         Endpoint("DELETE", f"{run}/pin", Need.OPERATOR, api.unpin, "Its folders may go when they are old."),
@@ -70,7 +72,7 @@ def endpoints_of(api: Api) -> tuple[Endpoint, ...]:
             query={"attempt": _INTEGER},
             answer="*/*",
         ),
-        Endpoint("GET", "/api/v1/phones", Need.VIEWER, api.list_phones, "Phones that the tenant may use."),
+        *live_endpoints(api),
         Endpoint("POST", f"{phone}/pause", Need.ADMIN, api.pause_phone, "Start nothing more on it."),
         Endpoint("POST", f"{phone}/resume", Need.ADMIN, api.resume_phone, "Use it again."),
         Endpoint("POST", "/api/v1/drain", Need.ADMIN, api.drain, "Take no more runs; those that play end."),
@@ -87,16 +89,17 @@ def endpoints_of(api: Api) -> tuple[Endpoint, ...]:
     return table
 
 
-def farm_app(api: Api, gate: Gate, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
+def farm_app(api: Api, gate: Gate, events: EventsDesk, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
     """The application.
 
     Args:
         api: What endpoints do.
         gate: Lets requests through.
+        events: Serves those who watch; the application must not outlive it.
         extra: Routes that guard themselves: the assistant's websocket.
     """
     routes: list[BaseRoute] = [gate.route_for(endpoint) for endpoint in endpoints_of(api)]
-    return Starlette(routes=[*routes, *extra], exception_handlers={HTTPException: _not_there})
+    return Starlette(routes=[*routes, events.route(), *extra], exception_handlers={HTTPException: _not_there})
 
 
 async def _not_there(_request: Request, error: Exception) -> Response:

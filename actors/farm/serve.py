@@ -25,6 +25,7 @@ from actors.farm.access import Gate
 from actors.farm.api import Api
 from actors.farm.config import FarmConfig, FarmListen, restart_needed
 from actors.farm.daemon import PROGRAM, Farm, open_farm
+from actors.farm.events import EventsDesk
 from actors.farm.loading import load_farm_config
 from actors.farm.records import AttemptRecord
 from actors.farm.routes import farm_app
@@ -84,7 +85,9 @@ async def serve_farm(
             if desk is not None:
                 extra = (assistant_route(desk, origins=config.listen.origins, path=ASSISTANT_PATH),)
             gate = Gate(tokens, FailedLogins(config.limits.failed_logins_per_minute))
-            app = ASGIWrapper(cast("Any", farm_app(Api(farm), gate, extra)))
+            api = Api(farm)
+            events = EventsDesk(api.live, gate)
+            app = ASGIWrapper(cast("Any", farm_app(api, gate, events, extra)))
             stop, drained = trio.Event(), trio.Event()
 
             async def drain() -> None:
@@ -92,6 +95,7 @@ async def serve_farm(
                 await farm.drain()
                 if desk is not None:
                     await desk.drain()
+                events.end()
                 drained.set()
 
             async with open_signal_drain(drain) as signals, open_bare_nursery() as nursery:

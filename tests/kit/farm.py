@@ -20,6 +20,7 @@ from actors.farm.api import Api
 from actors.farm.client import Answer, FarmClient
 from actors.farm.config import AdbPool, FarmConfig, FarmFolders, FarmLimits, FarmListen
 from actors.farm.daemon import Farm, open_farm
+from actors.farm.events import EventsDesk
 from actors.farm.records import RunRecord
 from actors.farm.routes import farm_app
 from actors.farm.serve import open_socket
@@ -105,6 +106,7 @@ class ServedFarm:
     url: str
     tokens: dict[str, Secret]
     app: Starlette
+    events: EventsDesk
 
     async def call(self, who: str, method: str, path: str, body: Any = None, **query: Any) -> Answer:
         """As somebody of `tokens`; raises FarmRefused."""
@@ -132,9 +134,12 @@ async def open_served(config: FarmConfig, **limits: Any) -> AsyncIterator[Served
     with sock:
         async with open_farm(config, program=PROGRAM) as farm, trio.open_nursery() as nursery:
             gate = Gate(store, FailedLogins(limits.get("failed_logins_per_minute", 100_000)))
-            app = farm_app(Api(farm), gate)
+            api = Api(farm)
+            events = EventsDesk(api.live, gate)
+            app = farm_app(api, gate, events)
             serve = partial(worker_serve, ASGIWrapper(cast("Any", app)), server, sockets=Sockets([], [sock], []))
             await nursery.start(partial(serve, shutdown_trigger=stop.wait))
-            yield ServedFarm(farm, f"http://127.0.0.1:{sock.getsockname()[1]}", tokens, app)
+            yield ServedFarm(farm, f"http://127.0.0.1:{sock.getsockname()[1]}", tokens, app, events)
+            events.end()
             stop.set()
             nursery.cancel_scope.cancel()

@@ -15,6 +15,7 @@ from actors.farm.access import Endpoint, Need
 from actors.farm.api import MAX_LOG_BYTES, RESULTS, Api
 from actors.farm.client import FarmRefused, path_of
 from actors.farm.config import AdbPool, PricesConfig
+from actors.farm.live_api import LIVE_SCHEMAS
 from actors.farm.openapi import SCHEMAS, document_for
 from actors.farm.routes import endpoints_of
 from actors.token_store import Role
@@ -320,7 +321,7 @@ async def test_the_document_names_every_endpoint_and_its_role(tmp_path: Path) ->
         endpoints = endpoints_of(Api(served.farm))
         document = (await served.call("nobody", "GET", "/api/v1/openapi.json")).json
 
-        assert document == document_for(endpoints, document["info"]["version"])
+        assert document == document_for(endpoints, document["info"]["version"], LIVE_SCHEMAS)
         for one in endpoints:
             operation = document["paths"][one.path][one.method.lower()]
             assert operation["security"] == ([] if one.need is Need.NOBODY else [{"token": []}])
