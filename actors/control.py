@@ -197,6 +197,12 @@ class KeptDoor:
         if stream is not None:
             await trio.aclose_forcefully(stream)
 
+    def close(self) -> None:
+        """As `aclose`, without waiting, for the end of everything."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.socket.close()
+
     async def _line_for(self, request: bytes) -> bytes | None:
         is_whole = False
         try:

@@ -190,6 +190,13 @@ class Live:
         self._look = None  # whoever looks next sees it
         return answer
 
+    def close(self) -> None:
+        """Hang up everywhere: the daemon ends."""
+        for door in [*self._doors.values(), *(shelf.door for shelf in self._shelves.values())]:
+            door.close()
+        self._doors.clear()
+        self._shelves.clear()
+
     # asking runs
 
     async def _new_look(self) -> Look:

@@ -86,6 +86,7 @@ async def serve_farm(
                 extra = (assistant_route(desk, origins=config.listen.origins, path=ASSISTANT_PATH),)
             gate = Gate(tokens, FailedLogins(config.limits.failed_logins_per_minute))
             api = Api(farm)
+            stack.callback(api.live.close)
             events = EventsDesk(api.live, gate)
             app = ASGIWrapper(cast("Any", farm_app(api, gate, events, extra)))
             stop, drained = trio.Event(), trio.Event()

@@ -143,3 +143,4 @@ async def open_served(config: FarmConfig, **limits: Any) -> AsyncIterator[Served
             events.end()
             stop.set()
             nursery.cancel_scope.cancel()
+            api.live.close()
