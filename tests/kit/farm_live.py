@@ -8,9 +8,10 @@ from typing import Any
 
 import attrs
 import trio
-from trio_websocket import WebSocketConnection, connect_websocket_url
+from trio_websocket import WebSocketConnection, wrap_client_stream
 
 from actors.control import open_control
+from actors.farm.events import PATH
 from tests.kit.farm import PATIENCE_SECONDS, ServedFarm, wait_playing
 
 JPEG = b"\xff\xd8 a picture of %s"
@@ -123,11 +124,15 @@ class Viewer:
 @asynccontextmanager
 async def open_viewer(served: ServedFarm, who: str) -> AsyncIterator[Viewer]:
     """Let in; raises ConnectionRejected otherwise."""
-    url = served.url.replace("http", "ws", 1) + "/api/v1/events"
+    host, _, port = served.url.removeprefix("http://").partition(":")
     headers = [(b"authorization", f"Bearer {served.tokens[who].reveal()}".encode())]
-    async with trio.open_nursery() as nursery:
-        socket = await connect_websocket_url(nursery, url, extra_headers=headers)
-        yield Viewer(socket)
-        with trio.move_on_after(2):
-            await socket.aclose()
-        nursery.cancel_scope.cancel()
+    stream = await trio.open_tcp_stream(host, int(port))
+    try:
+        async with trio.open_nursery() as nursery:
+            socket = await wrap_client_stream(nursery, stream, served.url, PATH, extra_headers=headers)
+            yield Viewer(socket)
+            with trio.move_on_after(2):
+                await socket.aclose()
+            nursery.cancel_scope.cancel()
+    finally:
+        await trio.aclose_forcefully(stream)
