@@ -76,6 +76,13 @@ class AsgiLine:
         if not await self._apart(partial(self._websocket.send_text, text)):
             raise LineClosed(1006)
 
+    async def send_bytes(self, message: bytes) -> None:
+        """As `send`, a binary message."""
+        if self._gone is not None:
+            raise LineClosed(self._gone)
+        if not await self._apart(partial(self._websocket.send_bytes, message)):
+            raise LineClosed(1006)
+
     async def receive(self) -> str:
         """See `Line`. A binary message reads as an empty one, which is no message of the protocol."""
         if self._gone is not None:

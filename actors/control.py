@@ -1,8 +1,6 @@
 """The door into a running run: a Unix socket in its folder, for its owner alone. JSON lines, one answer a request.
 
-    {"command": "status"}                    → {"ok": true, "run": ..., "phones": [{"phone": ..., "state": ...}, ...]}
-    {"command": "resume", "phone": "CORRAL0000"}  → {"ok": true, "resumed": ["CORRAL0000"]}; no phone means every one
-    anything else                            → {"ok": false, "error": "..."}
+What can be asked stands in `actors.control_answers`; anything else is answered `{"ok": false, "error": "..."}`.
 
 A path that is too long for a Unix socket, or a file system that has none, gets a socket in a private temporary
 folder; `control.path` in the run folder then says where.
@@ -13,7 +11,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,45 +19,22 @@ from typing import Any
 import attrs
 import trio
 
-from actors.fleet import Fleet
-from actors.phone_status import statuses
 from runtime.nursery import open_bare_nursery
 from runtime.telemetry import emit
 
 SOCKET_NAME = "control.sock"
 PATH_NAME = "control.path"
 MAX_PATH_BYTES = 107  # sockaddr_un.sun_path is 108 with its closing zero
-MAX_LINE_BYTES = 1 << 20  # an answer with a thousand phones is 400 kB
+MAX_LINE_BYTES = 2 << 20  # an answer with a thousand phones is 400 kB, one with pictures half a megabyte
 IDLE_SECONDS = 30.0  # a client that says nothing for so long is not there any more
 ANSWER_SECONDS = 10.0
 _BACKLOG = 8
 
-Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+Answer = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
 class ControlError(Exception):
     """The run cannot be asked, or refuses; the text says why and what to do."""
-
-
-def answer_for(fleet: Fleet, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Do what a request asks for; one that is wrong is answered, never raised."""
-    command, phone = request.get("command"), request.get("phone")
-    if command == "status":
-        phones = [{key: _jsonable(value) for key, value in attrs.asdict(row).items()} for row in statuses(fleet)]
-        return {"ok": True, "run": fleet.run_id, "scenario": fleet.scenario.name, "phones": phones}
-    if command == "resume":
-        if phone is not None and not isinstance(phone, str):
-            return {"ok": False, "error": "'phone' must be a text"}
-        try:
-            return {"ok": True, "resumed": fleet.resume(phone)}
-        except KeyError:
-            known = ", ".join(job.phone for job in fleet.jobs)
-            return {"ok": False, "error": f"there is no phone {phone!r}; phones are {known}"}
-    return {"ok": False, "error": f"unknown command {command!r}; commands are status, resume"}
-
-
-def _jsonable(value: Any) -> Any:
-    return None if isinstance(value, float) and value != value else value  # JSON has no nan
 
 
 @asynccontextmanager
@@ -68,7 +43,7 @@ async def open_control(folder: Path, answer: Answer) -> AsyncIterator[Path]:
 
     Args:
         folder: The run folder.
-        answer: Request → answer, without waiting.
+        answer: Request → answer. It may wait; requests of one connection wait for each other.
 
     Raises:
         OSError: there is no place for a socket at all.
@@ -140,10 +115,10 @@ async def _serve(stream: trio.SocketStream, answer: Answer) -> None:
     with suppress(trio.BrokenResourceError):  # the client has hung up: nobody is left to answer
         async with stream:
             while (line := await _read_line(stream, buffered)) is not None:
-                await stream.send_all(json.dumps(answer_to_line(line, answer)).encode() + b"\n")
+                await stream.send_all(json.dumps(await answer_to_line(line, answer)).encode() + b"\n")
 
 
-def answer_to_line(line: bytes, answer: Answer) -> Mapping[str, Any]:
+async def answer_to_line(line: bytes, answer: Answer) -> Mapping[str, Any]:
     """The answer to one line, whatever it holds."""
     try:
         request = json.loads(line)
@@ -151,7 +126,7 @@ def answer_to_line(line: bytes, answer: Answer) -> Mapping[str, Any]:
         return {"ok": False, "error": f"not JSON: {error}"}
     if not isinstance(request, dict):
         return {"ok": False, "error": "a request is a JSON object"}
-    return answer(request)
+    return await answer(request)
 
 
 async def _read_line(stream: trio.SocketStream, buffered: bytearray) -> bytes | None:
@@ -184,22 +159,81 @@ async def ask(folder: Path, request: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ControlError: the folder is no run that runs, it does not answer, or it refuses.
     """
-    path = control_path(folder)
+    door = KeptDoor(folder)
     try:
-        with trio.fail_after(ANSWER_SECONDS):
-            async with await trio.open_unix_socket(path) as stream:
-                await stream.send_all(json.dumps(dict(request)).encode() + b"\n")
-                line = await _read_line(stream, bytearray())
-    except (FileNotFoundError, ConnectionRefusedError) as error:
-        raise ControlError(f"{folder}: no run is under way there") from error
-    except trio.TooSlowError as error:
-        raise ControlError(f"{folder}: the run does not answer within {ANSWER_SECONDS:g} s") from error
-    except (OSError, trio.BrokenResourceError) as error:
-        hint = "; it belongs to another user" if getattr(error, "errno", None) == errno.EACCES else ""
-        raise ControlError(f"{folder}: the run cannot be asked: {error}{hint}") from error
-    if line is None:
-        raise ControlError(f"{folder}: the run hung up without an answer")
-    answered: dict[str, Any] = json.loads(line)
-    if not answered.get("ok"):
-        raise ControlError(str(answered.get("error", "the run refuses")))
-    return answered
+        return await door.ask(request)
+    finally:
+        await door.aclose()
+
+
+@attrs.define(eq=False)
+class KeptDoor:
+    """A connection to a running run's door that is kept between requests; opened when it is needed."""
+
+    folder: Path
+    _stream: trio.SocketStream | None = attrs.field(default=None, init=False)
+    _buffered: bytearray = attrs.field(factory=bytearray, init=False)
+    _lock: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+
+    async def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask one thing; those who ask at the same time wait for each other.
+
+        Raises:
+            ControlError: the folder is no run that runs, it does not answer, or it refuses.
+        """
+        async with self._lock:
+            line = await self._line_for(json.dumps(dict(request)).encode() + b"\n")
+        if line is None:
+            raise ControlError(f"{self.folder}: the run hung up without an answer")
+        answered: dict[str, Any] = json.loads(line)
+        if not answered.get("ok"):
+            raise ControlError(str(answered.get("error", "the run refuses")))
+        return answered
+
+    async def aclose(self) -> None:
+        """Hang up; a later request connects anew."""
+        stream, self._stream = self._stream, None
+        self._buffered.clear()
+        if stream is not None:
+            await trio.aclose_forcefully(stream)
+
+    def close(self) -> None:
+        """As `aclose`, without waiting, for the end of everything."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.socket.close()
+
+    async def _line_for(self, request: bytes) -> bytes | None:
+        is_whole = False
+        try:
+            with trio.fail_after(ANSWER_SECONDS):
+                line = await self._exchange(request)
+            is_whole = line is not None
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            raise ControlError(f"{self.folder}: no run is under way there") from error
+        except trio.TooSlowError as error:
+            raise ControlError(f"{self.folder}: the run does not answer within {ANSWER_SECONDS:g} s") from error
+        except (OSError, trio.BrokenResourceError) as error:
+            hint = "; it belongs to another user" if getattr(error, "errno", None) == errno.EACCES else ""
+            raise ControlError(f"{self.folder}: the run cannot be asked: {error}{hint}") from error
+        finally:
+            if not is_whole:  # a later answer on it would be that to this request
+                with trio.CancelScope(shield=True):
+                    await self.aclose()
+        return line
+
+    async def _exchange(self, request: bytes) -> bytes | None:
+        was_kept = self._stream is not None
+        if self._stream is None:
+            self._stream = await trio.open_unix_socket(control_path(self.folder))
+        try:
+            await self._stream.send_all(request)
+            line = await _read_line(self._stream, self._buffered)
+        except trio.BrokenResourceError:
+            if not was_kept:
+                raise
+            line = None
+        if line is None and was_kept:  # the run hangs up on whoever is silent for long
+            await self.aclose()
+            return await self._exchange(request)
+        return line

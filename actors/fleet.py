@@ -13,6 +13,7 @@ import trio
 
 from actors.accounts import AccountPools, Secrets
 from actors.assets import AppAssets
+from actors.custody import Custody
 from actors.devices.adb.connection_states import is_network_address
 from actors.devices.adb.connections import PhoneConnections
 from actors.devices.adb.errors import AdbServerLost
@@ -154,6 +155,11 @@ class Fleet:
         if phone is not None and all(job.phone != phone for job in self.jobs):
             raise KeyError(phone)
         return [job.phone for job in self.jobs if phone in (None, job.phone) and job.resume()]
+
+    def hold(self, by: str | None) -> None:
+        """All bots stand still where they are (None: they go on); what is being set up is set up first."""
+        for job in self.jobs:
+            job.hold(by)
 
     def take_end(self, session: EpisodeSession, end: EpisodeEnd) -> None:
         """An episode is over: its summary is kept, its engine home released."""
@@ -403,6 +409,7 @@ def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], ways: Ways, secrets
             app = app_for_replay(app)
         settings = episode_settings_for(scenario, app, app_assets.profile, app_assets.rules.rules)
         planner = scenario.planner_of(app)
+        custody = Custody()
         keeper = AppKeeper(
             app,
             app_assets,
@@ -410,6 +417,7 @@ def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], ways: Ways, secrets
             secrets,
             every_seconds=scenario.capture.every_seconds,
             tell=partial(fleet.recorder.event, phone=found.phone),
+            custody=custody,
         )
         sessions = []
         for number in range(scenario.episodes_per_phone):
@@ -438,6 +446,7 @@ def _jobs_for(fleet: Fleet, assets: Mapping[str, AppAssets], ways: Ways, secrets
                 else partial(open_phone, ways, found, app_assets),
                 sessions=sessions,
                 keeper=keeper,
+                custody=custody,
                 on_end=fleet.take_end,
                 wait_authorized=partial(ways.connections.wait_authorized, found.address),
             )
@@ -470,6 +479,7 @@ def _session_for(
         sink=fleet.recorder if fleet.warehouse is None else BothSinks(fleet.recorder, fleet.warehouse),
         draw=draw_from(spec.seed),
         restart_app=restart_nothing if is_replay else keeper.restart,
+        custody=keeper.custody,
         follow_log=not is_replay,
     )
 

@@ -8,12 +8,16 @@ from typing import Protocol
 import attrs
 import trio
 
+from actors.custody import Custody
 from actors.devices.adb.errors import DeviceUnauthorized
 from actors.devices.base import Device, DeviceError, DeviceLost
+from actors.live_log import DONE, FAILED
 from actors.scenario import AppConfig
 from actors.session import EpisodeSession
 from actors.setup import AppKeeper
+from policies.action import Action
 from policies.criteria import Outcome
+from policies.frame import Frame
 from policies.step import EpisodeEnd
 from runtime.child import ChildContext, Expected
 from runtime.ids import PhoneId
@@ -58,6 +62,8 @@ class PhoneJob:
     """Index of the session that plays, or is next."""
     was_rebooted: bool = False
     """By the vendor, which is done once."""
+    custody: Custody = attrs.field(factory=Custody)
+    """Whoever has taken the phone over, or stopped the run."""
     prepared: int = -1
     """Index of the last session whose app was set up."""
 
@@ -87,6 +93,62 @@ class PhoneJob:
         elif self.session is not None:
             self.session.resume()
         return True
+
+    @property
+    def newest(self) -> Frame | None:
+        """What the phone shows, for people who look on.
+
+        None where nothing plays, and on the way into an app, where secrets are typed, unless a person is needed there.
+        """
+        if self.keeper.paused is not None:
+            return self.keeper.newest
+        return None if self.session is None else self.session.newest
+
+    def take_over(self, by: str, now: float) -> str | None:
+        """A person takes the phone: the bot yields at once.
+
+        Returns:
+            None, or why not: somebody else has it, or there is nothing to take over.
+        """
+        if self.session is None or self.device is None:
+            return f"nothing plays on {self.phone}"
+        if self.state != "playing" and self.keeper.paused is None:
+            return f"the app on {self.phone} is being set up or put away: take it over once it plays"
+        if not self.custody.take(by, now):
+            return f"{self.custody.holder(now)} has taken over {self.phone}"
+        self.session.yield_now()
+        return None
+
+    def hand_back(self) -> bool:
+        """The bot goes on, also where a person was needed. Returns False where nobody had the phone."""
+        if not self.custody.give_back():
+            return False
+        self.resume()
+        if self.session is not None:
+            self.session.yield_now()
+        return True
+
+    def hold(self, by: str | None) -> None:
+        """The whole run stands still (None: it goes on)."""
+        self.custody.stopped_by = by
+        if self.session is not None:
+            self.session.yield_now()
+
+    async def input(self, action: Action, by: str, now: float) -> None:
+        """Do what the person who took over wants.
+
+        Raises:
+            DeviceError: the phone refuses it, or went away.
+        """
+        assert self.device is not None, "who takes over has a phone"
+        shown = None if self.session is None else self.session.live.person(action, self.newest, by, now)
+        outcome = FAILED
+        try:
+            await self.device.act(action)
+            outcome = DONE
+        finally:
+            if shown is not None:
+                shown.outcome = outcome
 
     def finish(self, session: EpisodeSession, end: EpisodeEnd) -> None:
         """One session is over, whoever ended it; its account is free."""

@@ -3,6 +3,7 @@
 import math
 
 import attrs
+import trio
 
 from actors.devices.adb.connections import ConnectionHealth
 from actors.fleet import Fleet
@@ -40,6 +41,9 @@ class PhoneStatus:
     """How it stands: ready, offline, unauthorized, silent, ..."""
     remedy: str = ""
     """What somebody has to do about the phone; empty: nothing."""
+    taken_over_by: str | None = None
+    held_by: str | None = None
+    """Who stopped the whole run."""
 
 
 def statuses(fleet: Fleet) -> list[PhoneStatus]:
@@ -79,6 +83,8 @@ def _status(job: PhoneJob, health: ConnectionHealth | None) -> PhoneStatus:
         probe_age_seconds=None if answered_ago is None else round(answered_ago, 2),
         connection=health.standing.value if health is not None else "",
         remedy=job.note,
+        taken_over_by=job.custody.holder(trio.current_time()),
+        held_by=job.custody.stopped_by,
     )
 
 

@@ -1,6 +1,7 @@
 """How a score or a reached goal is read while an episode plays: from log lines, a command, or an HTTP answer."""
 
 import re
+from collections import deque
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -15,6 +16,7 @@ from runtime.secret import redact
 from runtime.telemetry import emit
 
 LOGCAT_EVERY_SECONDS = 1.0
+LOG_KEPT = 50  # lines for people who look on
 MAX_BODY_BYTES = 1 << 20  # an HTTP answer longer than this is no score
 
 
@@ -30,6 +32,9 @@ class Readings:
     """Times that something else was in front of the app for too long."""
     faults: FaultReader | None = None
     """None where the log is not followed for them."""
+
+    log: deque[LogcatLine] = attrs.field(factory=lambda: deque(maxlen=LOG_KEPT))
+    """The last lines, not redacted."""
 
     def all_faults(self) -> tuple[AppFault, ...]:
         """Everything that went wrong with the app so far, what was logged of it included."""
@@ -66,6 +71,7 @@ async def run_logcat(
         if fresh:
             since = fresh[-1].at
             seen = {line for line in lines if line.at == since}
+        readings.log.extend(fresh)
         for line in fresh:
             _take_line(line, readings, score, goal)
         if readings.faults is not None:

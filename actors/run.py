@@ -18,7 +18,8 @@ import trio
 
 from actors.accounts import Secrets, take_secrets
 from actors.assets import AppAssets
-from actors.control import answer_for, open_control
+from actors.control import open_control
+from actors.control_answers import answer_for
 from actors.fleet import Fleet, FleetError, open_fleet
 from actors.recorder import Recorder, write_whole
 from actors.results.record import RecordUnreadable

@@ -13,7 +13,10 @@ import trio
 
 from actors.app_health import AppFault
 from actors.black_cause import black_cause
-from actors.devices.base import ActionRefused, CaptureFailed, Device, DeviceError, DeviceLost, Unsupported
+from actors.custody import Custody
+from actors.devices.base import CaptureFailed, Device, DeviceError, DeviceLost
+from actors.live_log import LiveLog
+from actors.logcat import LogcatLine
 from actors.pictures import PictureStore
 from actors.readings import Readings, tasks_for
 from actors.scenario import AppConfig, BotKind, CaptureConfig, ProbeReading
@@ -21,6 +24,7 @@ from actors.slow_probes import SlowProbes, SlowReader
 from inference.errors import EngineError, EngineGarbled, EngineRefused, EngineTooSlow
 from inference.messages import Complete, Completion, ImagePart
 from policies.frame import Frame, Pixels
+from policies.outlook import Outlook
 from policies.perception import Percept, Perception, perceive, with_slow
 from policies.planner import PlanFailed, PlanFailureKind, PlanReply, PlanRequest, fill, frames_of
 from policies.step import ActResult, Command, EpisodeEnd, EpisodeSettings, StepInput, StepOutput
@@ -52,6 +56,11 @@ class Policy(Protocol):
     @property
     def paused(self) -> str | None:
         """Why a person is needed; None while the episode's clock runs."""
+        ...
+
+    @property
+    def outlook(self) -> Outlook:
+        """What is planned now, for people who look on."""
         ...
 
     @property
@@ -129,6 +138,7 @@ class EpisodeSession:
         slow: Readers of the app's slow probes, by name.
         in_thread: False encodes pictures in the session's own task (see `PictureStore`).
         encoder: Makes a frame's picture for prompts, if not `encode_jpeg`.
+        custody: Who may keep the bot from playing; shared by all episodes of a phone.
     """
 
     def __init__(
@@ -145,10 +155,14 @@ class EpisodeSession:
         follow_log: bool = True,
         slow: Mapping[str, SlowReader] | None = None,
         encoder: Callable[[Pixels], ImagePart] | None = None,
+        custody: Custody | None = None,
     ) -> None:
         self.spec = spec
         self.policy = policy
         self.statistics = SessionStatistics()
+        self.live = LiveLog()
+        self.newest: Frame | None = None
+        """The last picture that was taken, for people who look on."""
         self.end: EpisodeEnd | None = None
         self._perception = perception
         self._complete = complete
@@ -156,6 +170,7 @@ class EpisodeSession:
         self._draw = draw
         self._restart_app = restart_app
         self._follow_log = follow_log
+        self._custody = custody or Custody()
         profile = spec.settings.profile
         self._pictures = PictureStore(
             max_side=profile.max_side,
@@ -171,6 +186,8 @@ class EpisodeSession:
         self._results: list[ActResult] = []
         self._plan: PlanReply | PlanFailed | None = None
         self._plan_scope: trio.CancelScope | None = None
+        self._act_scope: trio.CancelScope | None = None
+        self._broken_off: ActResult | None = None
         self._wake = trio.Event()
         self._failure: DeviceLost | None = None
         self._step = 0
@@ -191,6 +208,20 @@ class EpisodeSession:
     def resume(self) -> None:
         """A person says that a paused episode goes on."""
         self._resumed = True
+        self._wake.set()
+
+    @property
+    def log(self) -> tuple[LogcatLine, ...]:
+        """The last lines of the phone's log, where it is followed. Not redacted."""
+        return tuple(self._readings.log)
+
+    def yield_now(self) -> None:
+        """The custody has changed: the policy is told at once, and a hold breaks off what is being done.
+
+        A cancelled gesture still lifts its finger, and a restart of the app stops where it is.
+        """
+        if self._act_scope is not None and self._custody.held(trio.current_time()) is not None:
+            self._act_scope.cancel()
         self._wake.set()
 
     def stop(self, reason: str) -> None:
@@ -222,8 +253,9 @@ class EpisodeSession:
             finally:
                 self._lost = True  # whoever plays on starts with an empty plan
                 self._plan = None
-                self._plan_scope = None
+                self._plan_scope = self._act_scope = None
                 self._results = []
+                self._broken_off = self.newest = None
                 nursery.cancel_scope.cancel()
         if self.end is None:
             assert self._failure is not None
@@ -276,6 +308,7 @@ class EpisodeSession:
             seconds = frame.received_at - frame.requested_at
             self.statistics.capture_seconds = seconds
             self.statistics.capture_latencies.append(seconds)
+            self.newest = frame
             self._frames.put_nowait(frame)
             self._slow.offer(frame)
             self._wake.set()
@@ -312,21 +345,25 @@ class EpisodeSession:
         self._next_seq, self._next_epoch = numbered.seq + 1, numbered.epoch + 1
         return numbered
 
-    async def _act(self, device: Device, command: Command) -> None:
+    async def _act(self, device: Device, command: Command, scope: trio.CancelScope) -> None:
+        """Do it, and tell the loop what became of it."""
         sent_at = trio.current_time()
         error: str | None = None
+        is_done = False
         try:
-            if command.action is None:
-                await self._restart(device)
-            else:
-                await device.act(command.action)
-        except (ActionRefused, Unsupported) as refusal:
-            error = str(refusal)
+            with scope:
+                await (self._restart(device) if command.action is None else device.act(command.action))
+                is_done = True
         except DeviceLost as lost:
             self._fail(lost)
             return
         except DeviceError as failed:
             error = str(failed)
+        if not is_done and error is None:
+            self.live.stopped(command.token)
+            self._broken_off = ActResult(command.token, sent_at, trio.current_time(), "broken off")
+            self._wake.set()
+            return
         done_at = trio.current_time()
         self.statistics.act_latencies.append(done_at - sent_at)
         self._results.append(ActResult(command.token, sent_at, done_at, error))
@@ -382,6 +419,7 @@ class EpisodeSession:
             output = self.policy.step(given)
             self._lost = False
             self._sink.step(self.spec, given, output, frame)
+            self._show(given, output, newest)
             self._show_pause()
             if output.abort is not None and self._plan_scope is not None:
                 self._plan_scope.cancel()
@@ -391,10 +429,15 @@ class EpisodeSession:
             if output.command is not None:
                 self.statistics.last_action = shown(output.command)
                 self.statistics.last_why = output.command.why
-                nursery.start_soon(self._act, device, output.command)
+                self._act_scope = trio.CancelScope()
+                nursery.start_soon(self._act, device, output.command, self._act_scope)
             if output.request is not None:
                 assert newest is not None
                 nursery.start_soon(self._ask, output.request, newest)
+
+    def _show(self, given: StepInput, output: StepOutput, newest: Frame | None) -> None:
+        doing = None if output.command is None else self.policy.outlook.doing
+        self.live.stepped(given, output, seq=None if doing is None else doing.seq, frame=newest)
 
     def _show_pause(self) -> None:
         paused, shown_pause = self.policy.paused, self._shown_pause
@@ -429,6 +472,10 @@ class EpisodeSession:
         plan, self._plan = self._plan, None
         step, self._step = self._step, self._step + 1
         resumed, self._resumed = self._resumed, False
+        held = self._custody.held(trio.current_time())
+        broken_off, self._broken_off = self._broken_off, None
+        if broken_off is not None and held is None:
+            results = (*results, broken_off)  # whoever held it let it go before the policy heard of it
         return StepInput(
             step=step,
             now=trio.current_time(),
@@ -442,6 +489,7 @@ class EpisodeSession:
             lost=self._lost,
             stop=self._stop,
             resumed=resumed,
+            held=held,
         )
 
     def _take_probes(self, percept: Percept) -> None:

@@ -21,6 +21,7 @@ from actors.app_control import (
     uninstall_app,
 )
 from actors.assets import AppAssets
+from actors.custody import Custody
 from actors.devices.base import ActionRefused, CaptureFailed, Device, DeviceError, DeviceLost
 from actors.scenario import AppConfig
 from actors.session import NEEDS_HUMAN
@@ -28,6 +29,7 @@ from actors.setup_config import Reinstall, SetupConfig, TeardownConfig
 from actors.slow_probes import perceive_all
 from policies.action import Text
 from policies.flow import FlowAct, FlowDone, FlowFailed, FlowPolicy, FlowRestart, FlowStep
+from policies.frame import Frame
 from policies.perception import Percept
 from runtime.telemetry import emit
 
@@ -54,6 +56,10 @@ class AppKeeper:
     """What it is at, for people; empty between its jobs."""
     paused: str | None = None
     """Why a person is needed; None while none is."""
+    custody: Custody = attrs.field(factory=Custody)
+    """While a person has the phone, a flow that waits for one waits on."""
+    newest: Frame | None = attrs.field(init=False, default=None)
+    """What the screen shows while a person is needed; nothing else of a flow is kept."""
     _resumed: bool = attrs.field(init=False, default=False)
     _wake: trio.Event = attrs.field(init=False, factory=trio.Event)
 
@@ -87,7 +93,7 @@ class AppKeeper:
             self.release()
             raise
         finally:
-            self.state, self.paused = "", None
+            self.state, self.paused, self.newest = "", None, None
 
     async def _lease(self, pool: str, wait_seconds: float) -> None:
         self.release()  # of an episode whose end nobody saw
@@ -134,7 +140,7 @@ class AppKeeper:
             if scope.cancelled_caught:
                 self._say("actors.teardown.failed", level="warning", error=f"not done in {TEARDOWN_SECONDS:g} s")
         finally:
-            self.state, self.paused = "", None
+            self.state, self.paused, self.newest = "", None, None
 
     async def _tear_down(self, device: Device, teardown: TeardownConfig, *, flow: bool) -> None:
         if flow:
@@ -180,7 +186,7 @@ class AppKeeper:
             await start_app(device, app)
             failed = await self._run_flow(device, (app.setup or SetupConfig()).flow, "restart")
         finally:
-            self.state, self.paused = "", None
+            self.state, self.paused, self.newest = "", None, None
         if failed is not None:
             raise DeviceError(f"the app was restarted, but {failed}", phone=device.info.phone)
 
@@ -203,6 +209,9 @@ class AppKeeper:
             blind = blind + 1 if percept is None else 0
             if blind >= CAPTURE_RETRIES:
                 raise DeviceLost(f"{blind} captures in a row failed", phone=device.info.phone)
+            if self.paused is not None and not self._resumed and self.custody.holder(started) is not None:
+                await self._wait(started)
+                continue
             resumed, self._resumed = self._resumed and self.paused is not None, False
             decision = policy.step(percept, trio.current_time(), resumed=resumed)
             self._show_pause(policy.paused, what)
@@ -221,9 +230,12 @@ class AppKeeper:
                     self._say("actors.flow.restarted", level="warning", flow=what, step=decision.step)
                     policy.acted(trio.current_time(), await self._restart(device))
                 case _:
-                    with trio.move_on_at(started + self.every_seconds):
-                        await self._wake.wait()
-                    self._wake = trio.Event()
+                    await self._wait(started)
+
+    async def _wait(self, since: float) -> None:
+        with trio.move_on_at(since + self.every_seconds):
+            await self._wake.wait()
+        self._wake = trio.Event()
 
     def _show_pause(self, reason: str | None, what: str) -> None:
         if reason is not None and self.paused is None:
@@ -235,7 +247,9 @@ class AppKeeper:
 
     async def _look(self, device: Device) -> Percept | None:
         try:
-            return await perceive_all(self.assets.perception, self.assets.slow, await device.capture())
+            frame = await device.capture()
+            self.newest = frame if self.paused is not None else None
+            return await perceive_all(self.assets.perception, self.assets.slow, frame)
         except CaptureFailed as error:
             emit("actors.capture.failed", level="warning", error=str(error))
             return None

@@ -2,7 +2,9 @@
 
 from policies.action import Action, Swipe, Tap
 from policies.criteria import EpisodeFacts, Outcome, judge
+from policies.held import HoldChange, HoldWatch
 from policies.human import HumanWatch, expired_reason
+from policies.outlook import Outlook
 from policies.step import Command, CommandKind, EpisodeEnd, EpisodeSettings, StepInput, StepOutput
 from policies.tally import Tally
 from runtime.ids import EpisodeId
@@ -23,6 +25,7 @@ class RandomPolicy:
         self._started_at: float | None = None
         self._last_now = 0.0
         self._human = HumanWatch(settings.human)
+        self._hold = HoldWatch()
         self._next_at = 0.0
         self._out: int | None = None
 
@@ -32,9 +35,19 @@ class RandomPolicy:
         return self._human.paused
 
     @property
+    def held(self) -> str | None:
+        """Who holds the episode, so that nothing is done; None while the bot plays."""
+        return self._hold.by
+
+    @property
+    def outlook(self) -> Outlook:
+        """It plans nothing ahead."""
+        return Outlook()
+
+    @property
     def due_at(self) -> float:
-        """It acts on frames alone; a pause runs out by itself."""
-        return self._human.due_at
+        """It acts on frames alone; a pause runs out by itself, unless somebody is there."""
+        return float("inf") if self._hold.by is not None else self._human.due_at
 
     def step(self, given: StepInput) -> StepOutput:
         """Decide what to do now."""
@@ -47,6 +60,15 @@ class RandomPolicy:
         self.tally.act_errors += sum(result.error is not None for result in given.results)
         if given.stop is not None:
             return StepOutput(end=EpisodeEnd(Outcome.CANCELLED, given.stop))
+        change = self._hold.step(given.held, given.now)
+        if change is not HoldChange.FREE:
+            self._out = None
+            if given.resumed and self._human.paused is not None:
+                self._human.step(None, given.now, resumed=True)
+            if change is not HoldChange.ENDED:
+                return StepOutput()
+        if given.percept is not None and given.percept.requested_at < self._hold.released_at:
+            return StepOutput()
         was_paused = self._human.paused is not None
         self._human.step(given.percept, given.now, resumed=given.resumed)
         if self._human.paused is not None:
@@ -70,8 +92,10 @@ class RandomPolicy:
     def _advance_clock(self, now: float) -> None:
         if self._started_at is None:
             self._started_at = self._last_now = now
-        if self._human.paused is not None:
+        if self._human.paused is not None or self._hold.by is not None:
             self.tally.paused_seconds += now - self._last_now
+        if self._hold.by is not None:
+            self._human.wait(now - self._last_now)
         self._last_now = now
         self.tally.active_seconds = now - self._started_at - self.tally.paused_seconds
 

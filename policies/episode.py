@@ -6,9 +6,11 @@ from policies import effect, overlap, staleness
 from policies.action import Action, Key, KeyName, LongPress, PlannedAction, Tap, Text, Wait
 from policies.criteria import EpisodeFacts, Outcome, judge
 from policies.effect import Effect, PendingEffect, Recovery
+from policies.held import HoldChange, HoldWatch
 from policies.human import HumanWatch, expired_reason
+from policies.outlook import Outlook
 from policies.perception import Percept
-from policies.planning import Planning
+from policies.planning import Dropped, Planning
 from policies.reflex import ReflexMemory, react
 from policies.staleness import Stale
 from policies.step import Command, CommandKind, Decision, EpisodeEnd, EpisodeSettings, StepInput, StepOutput
@@ -48,6 +50,7 @@ class EpisodePolicy:
         self._started_at: float | None = None
         self._last_now = 0.0
         self._human = HumanWatch(settings.human)
+        self._hold = HoldWatch()
         self._percept: Percept | None = None
         self._memory = ReflexMemory()
         self._reflex_epoch = 0
@@ -68,8 +71,28 @@ class EpisodePolicy:
         return self._human.paused
 
     @property
+    def held(self) -> str | None:
+        """Who holds the episode, so that nothing is done; None while the bot plays."""
+        return self._hold.by
+
+    @property
+    def outlook(self) -> Outlook:
+        """What is planned now, for people who look on; nothing is decided on it."""
+        plans, out = self._plans, self._out
+        return Outlook(
+            request=None if plans.request is None else plans.request.request_id,
+            asked_at=None if plans.request is None else plans.request.asked_at,
+            base_seq=None if plans.request is None else plans.request.base_seq,
+            doing=None if out is None else out.planned,
+            queue=plans.queue,
+            dropped=tuple((planned, why.value) for planned, why in plans.dropped),
+        )
+
+    @property
     def due_at(self) -> float:
         """When the policy wants to be asked again even if nothing happens; infinity if it does not."""
+        if self._hold.by is not None:
+            return float("inf")
         if self._human.paused is not None:
             return self._human.due_at
         if self._out is not None or self._percept is None:
@@ -87,8 +110,12 @@ class EpisodePolicy:
         self._take_readings(given)
         self._take_results(given, decision)
         if given.lost:
-            self._forget_phone()
+            self._forget_phone("the phone was away")
             self._plans.void_all(decision, "lost")
+        if self._is_held(given, decision):
+            return decision.output(None if given.stop is None else EpisodeEnd(Outcome.CANCELLED, given.stop))
+        if given.percept is not None and given.percept.requested_at < self._hold.released_at:
+            given = attrs.evolve(given, percept=None)
         if self._wait_for_human(given, decision):
             end = self._end_while_paused(given)
             return decision.output(end)
@@ -121,25 +148,56 @@ class EpisodePolicy:
 
     # --- what has happened
 
-    def _forget_phone(self) -> None:
-        """The phone was away: what was under way has no result, and nothing is decided before it shows itself again."""
+    def _forget_phone(self, why: str) -> None:
+        """What was under way has no result, and nothing is decided before the phone shows itself again."""
         self._out = self._recovery = self._percept = None
         for pending in self._effects:
-            self._plans.history.close_action(pending.planned.seq, "not judged: the phone was away")
+            self._plans.history.close_action(pending.planned.seq, f"not judged: {why}")
         self._effects = []
 
     def _advance_clock(self, now: float) -> None:
         if self._started_at is None:
             self._started_at = self._last_now = now
             return
-        if self._human.paused is not None:
+        if self._human.paused is not None or self._hold.by is not None:
             self.tally.paused_seconds += now - self._last_now
+            if self._hold.by is not None:
+                self._human.wait(now - self._last_now)
             self._last_now = now
             return
         self.tally.active_seconds += now - self._last_now
         if self._out is None and not self._plans.queue and self._plans.request is not None:
             self.tally.stall_seconds += max(0.0, now - max(self._last_now, self._busy_until))
         self._last_now = now
+
+    def _is_held(self, given: StepInput, decision: Decision) -> bool:
+        """True while somebody holds the episode: then nothing is planned, done or judged.
+
+        What was planned before is void for good, and what was being done has no result that counts: the shell stops
+        it. Afterwards it goes on from the first frame that was asked for since.
+        """
+        change = self._hold.step(given.held, given.now)
+        if change is HoldChange.FREE:
+            return False
+        if change is HoldChange.BEGAN:
+            decision.note("policies.episode.held", by=given.held)
+            self._plans.take_plan(given.plan, given.now, decision)  # one that came just now is counted, not aborted
+            self._plans.void_all(decision, "held")
+            self._plans.ask_why = "released"
+            if self._out is not None and self._out.planned is not None:
+                self._plans.history.close_action(self._out.planned.seq, "not judged: a person had the phone")
+            self._forget_phone("a person had the phone")
+            self._memory = ReflexMemory(self._memory.fired_at)
+            self._reflex_epoch += 1
+            self._no_effect_in_a_row = 0
+            self._busy_until = given.now
+        if given.resumed and self._human.paused is not None:
+            self._human.step(None, given.now, resumed=True)
+            decision.note("policies.human.resumed", by="command")
+        if change is HoldChange.ENDED:
+            decision.note("policies.episode.released")
+            return False
+        return True
 
     def _wait_for_human(self, given: StepInput, decision: Decision) -> bool:
         """True while a person is needed: then nothing is planned, done or judged."""
@@ -321,6 +379,7 @@ class EpisodePolicy:
             if self._is_orphan(planned):
                 self.tally.voided += 1
                 self._plans.history.close_action(planned.seq, "not done: what it followed was not done")
+                self._plans.drop(planned, Dropped.SKIPPED)
                 continue
             self.tally.planned += 1
             self._last_sent_seq = planned.seq
@@ -338,6 +397,7 @@ class EpisodePolicy:
 
     def _drop_stale(self, planned: PlannedAction, stale: Stale) -> None:
         self._plans.history.close_action(planned.seq, _REMARKS[stale])
+        self._plans.drop(planned, Dropped.STALE)
         self._broken_frame = planned.planned_on
         self._plans.ask_why = "stale"
 

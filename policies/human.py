@@ -85,6 +85,10 @@ class HumanWatch:
         if self._clear >= CLEAR_FRAMES:
             self.paused = None
 
+    def wait(self, seconds: float) -> None:
+        """Somebody is there: this time does not count as waiting for one."""
+        self.since += seconds
+
     def is_expired(self, now: float) -> bool:
         """Nobody came in time."""
         return self.paused is not None and now >= self.due_at

@@ -1,6 +1,7 @@
 """What is planned in one episode: the queue, the request that is out, and what the model is told of it all."""
 
 from collections.abc import Iterable
+from enum import StrEnum
 
 import attrs
 
@@ -19,6 +20,15 @@ from policies.tally import Tally
 from runtime.ids import EpisodeId
 
 RETRY_PLAN_SECONDS = 1.0  # a broken engine is asked again at this pace, not at that of frames
+MAX_DROPPED = 20  # a plan has fewer actions
+
+
+class Dropped(StrEnum):
+    """Why a planned action was not done, in one word for people."""
+
+    SKIPPED = "skipped"
+    """It was overtaken, or what it followed was not done."""
+    STALE = "stale"
 
 
 @attrs.define
@@ -37,6 +47,8 @@ class Planning:
     ask_why: str | None = None
     """Why the next request will be made, where it is something else than an empty or short queue."""
     ask_not_before: float = 0.0
+    dropped: tuple[tuple[PlannedAction, Dropped], ...] = ()
+    """Of the newest plan: what was not done. To be shown; nothing is decided on it."""
     history: History = attrs.field(init=False)
     frames: PlannedFrames = attrs.field(init=False, factory=PlannedFrames)
     _next_seq: int = attrs.field(init=False, default=0)
@@ -57,6 +69,10 @@ class Planning:
         """An action is being done: a reply that is under way will be joined behind it."""
         if self.request is not None:
             self._executed.append(planned)
+
+    def drop(self, planned: PlannedAction, why: Dropped) -> None:
+        """An action of the queue will not be done."""
+        self.dropped = (*self.dropped, (planned, why))[-MAX_DROPPED:]
 
     def take_plan(self, plan: PlanReply | PlanFailed | None, now: float, decision: Decision) -> None:
         """A reply has come, or none will; one to a request that was aborted is ignored."""
@@ -125,6 +141,7 @@ class Planning:
         for planned in self.queue:
             if planned.seq >= request.base_seq:
                 self.history.close_action(planned.seq, "replaced")
+        self.dropped = tuple((planned, Dropped.SKIPPED) for planned in placed.actions[: joined.late])
         self.frames.answered(seen.seq, plan)
         query = request.turns[-1].parts[-1]
         assert isinstance(query, TextPart), "every layout ends with the query"

@@ -104,6 +104,8 @@ class StepInput:
     """The run wants the episode to end now, and why."""
     resumed: bool = False
     """A person said that a paused episode goes on."""
+    held: str | None = None
+    """Who holds the episode, so that the bot does nothing: a person who took the phone over, or stopped the run."""
 
 
 @attrs.frozen

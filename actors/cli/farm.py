@@ -283,13 +283,17 @@ def cancel(context: _Context, run: str) -> None:
 @farm.command()
 @click.argument("run", required=False)
 @click.option("--phone", help="Start nothing more on this phone (admin).")
+@click.option("--hold", is_flag=True, help="Have a RUN that plays stand still where it is, instead of stopping it.")
 @_client_options
-def pause(context: _Context, run: str | None, phone: str | None) -> None:
+def pause(context: _Context, run: str | None, phone: str | None, hold: bool) -> None:
     """Keep RUN, or a phone, from playing. A run that plays is stopped, and begins anew when it is resumed."""
     if (run is None) == (phone is None):
         raise click.UsageError("give a RUN or --phone; corral farm drain pauses the whole farm")
+    if hold and run is None:
+        raise click.UsageError("--hold is for a RUN")
     if run is not None:
-        _act(context, "POST", path_of("runs", run, "pause"), "is paused")
+        text = "stands still; corral farm resume lets it go on" if hold else "is paused"
+        _act(context, "POST", path_of("runs", run, "pause"), text, {"hold": True} if hold else None)
     elif phone is not None:
         _act(context, "POST", path_of("phones", phone, "pause"), "is paused")
 

@@ -13,10 +13,11 @@ from starlette.responses import JSONResponse, Response
 from actors.farm.access import Caller, RequestError
 from actors.farm.bodies import json_object
 from actors.farm.daemon import Farm
+from actors.farm.live import Live, user_of
 from actors.farm.records import WHOLE_FARM, RunRecord
 from actors.farm.store import MAX_LISTED, Missing, Store
 from actors.farm.submission import parse_submission
-from actors.farm.views import attempt_view, drain_view, moment, phone_views, run_view
+from actors.farm.views import attempt_view, drain_view, moment, run_view
 from actors.farm.work import RunState
 from runtime.ids import TenantId
 from runtime.telemetry import render_metrics
@@ -38,6 +39,10 @@ class Api:
     """What each endpoint does. What is of another tenant is answered as if it were not there."""
 
     farm: Farm
+    live: Live = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.live = Live(self.farm)
 
     # open
 
@@ -125,18 +130,6 @@ class Api:
         headers = {"content-security-policy": REPORT_POLICY} if name == "report.html" else {}
         return Response(content, media_type=RESULTS[name], headers=headers)
 
-    async def list_phones(self, _request: Request, caller: Caller) -> Response:
-        """How each is."""
-
-        def look(store: Store) -> tuple[Any, ...]:
-            shown = [one.attempt for one in store.under_way() if caller.sees(one.tenant)]
-            return store.reservations(), store.pauses(), shown
-
-        reservations, pauses, shown = await self.farm.store.do(look)
-        tenant = None if caller.is_admin else caller.tenant
-        views = phone_views(self.farm.config, reservations=reservations, pauses=pauses, shown=shown, tenant=tenant)
-        return JSONResponse({"phones": views})
-
     async def audit(self, request: Request, _caller: Caller) -> Response:
         """The newest first."""
         limit = _integer(request.query_params.get("limit"), "limit") or 100
@@ -147,30 +140,37 @@ class Api:
 
     async def submit(self, request: Request, caller: Caller) -> Response:
         """201 with the run."""
-        found = parse_submission(await self._object(request))
-        await self._note(caller, "submit", found.scenario or "text")
+        found = parse_submission(await self.object_of(request))
+        await self.note(caller, "submit", found.scenario or "text")
         record = await self.farm.submit(found, tenant=caller.tenant, user=caller.token.user)
         return JSONResponse(self._view(record), status_code=201)
 
     async def cancel(self, request: Request, caller: Caller) -> Response:
         """The run as it is now; one that plays takes a moment to end."""
         record = await self._run(request, caller)
-        await self._note(caller, "cancel", record.run)
+        await self.note(caller, "cancel", record.run)
         return JSONResponse(self._view(await self.farm.cancel(record.run, caller.token.user)))
 
     async def pause(self, request: Request, caller: Caller) -> Response:
         """The run as it is now."""
         record = await self._run(request, caller)
-        await self._note(caller, "pause", record.run)
+        hold = (await self.object_of(request)).get("hold", False)
+        if not isinstance(hold, bool):
+            raise RequestError("'hold' must be true or false")
+        if hold:
+            await self.note(caller, "hold", record.run)
+            by = user_of(caller, record.work.tenant)
+            return JSONResponse(self._view(await self.farm.hold(record.run, by)))
+        await self.note(caller, "pause", record.run)
         return JSONResponse(self._view(await self.farm.pause(record.run, caller.token.user)))
 
     async def resume(self, request: Request, caller: Caller) -> Response:
         """The run as it is now."""
         record = await self._run(request, caller)
-        phone = (await self._object(request)).get("phone")
+        phone = (await self.object_of(request)).get("phone")
         if phone is not None and not isinstance(phone, str):
             raise RequestError("'phone' must be a text")
-        await self._note(caller, "resume", record.run, phone or "")
+        await self.note(caller, "resume", record.run, phone or "")
         return JSONResponse(self._view(await self.farm.resume(record.run, phone)))
 
     async def pin(self, request: Request, caller: Caller) -> Response:
@@ -185,7 +185,7 @@ class Api:
         """What plays there goes on to its end."""
         phone = request.path_params["phone"]
         self._check_phone(phone)
-        await self._note(caller, "pause phone", phone)
+        await self.note(caller, "pause phone", phone)
         await self.farm.pause_phone(phone, caller.token.user)
         return JSONResponse({"phone": phone, "paused": True})
 
@@ -194,28 +194,28 @@ class Api:
         phone = request.path_params["phone"]
         if phone == WHOLE_FARM:
             raise Missing("there is no such phone")
-        await self._note(caller, "resume phone", phone)
+        await self.note(caller, "resume phone", phone)
         return JSONResponse({"phone": phone, "paused": False, "was_paused": await self.farm.resume_phone(phone)})
 
     async def drain(self, _request: Request, caller: Caller) -> Response:
         """Survives a restart, until somebody takes it back."""
-        await self._note(caller, "drain", "farm")
+        await self.note(caller, "drain", "farm")
         await self.farm.pause_phone(WHOLE_FARM, caller.token.user)
         return JSONResponse({"drained": True, "playing": self.farm.statistics().playing})
 
     async def undrain(self, _request: Request, caller: Caller) -> Response:
         """Runs start again."""
-        await self._note(caller, "undrain", "farm")
+        await self.note(caller, "undrain", "farm")
         await self.farm.resume_phone(WHOLE_FARM)
         return JSONResponse({"drained": False})
 
     async def _pin(self, request: Request, caller: Caller, *, pinned: bool) -> Response:
         record = await self._run(request, caller)
-        await self._note(caller, "pin" if pinned else "unpin", record.run)
+        await self.note(caller, "pin" if pinned else "unpin", record.run)
         await self.farm.store.do(lambda store: store.pin(record.run, pinned=pinned))
         return JSONResponse({**self._view(record), "pinned": pinned})
 
-    async def _note(self, caller: Caller, action: str, target: str, detail: str = "") -> None:
+    async def note(self, caller: Caller, action: str, target: str, detail: str = "") -> None:
         """Before it is done: what cannot be noted is not done."""
         now = self.farm.clock()
         await self.farm.store.do(lambda store: store.note(caller.action(action, target, detail), now))
@@ -245,7 +245,7 @@ class Api:
         waits = self.farm.reason_for(record.run) if record.state is RunState.QUEUED else ""
         return run_view(record, waits)
 
-    async def _object(self, request: Request) -> Mapping[str, Any]:
+    async def object_of(self, request: Request) -> Mapping[str, Any]:
         """The body as an object; an empty one is an empty object."""
         return await json_object(request, self.farm.config.limits.body_bytes)
 

@@ -87,6 +87,8 @@ class FarmLimits:
     """An attempt that plays longer is stopped and counts as failed."""
     failed_logins_per_minute: int = attrs.field(default=20, metadata={"min": 1})
     """Of one address. Behind a proxy that is everybody: let the proxy limit then, and raise this."""
+    viewers: int = attrs.field(default=50, metadata={"min": 0, "max": 1000})
+    """Connections to the live events at a time; more are refused."""
     body_bytes: int = attrs.field(default=256 << 10, metadata={"min": 1024, "max": 16 << 20})
     """Of one request."""
 

@@ -122,7 +122,7 @@ class Farm:
         return await self._stop(run, AttemptOutcome.PAUSED, lambda store: store.hold(run, f"paused by {user}"))
 
     async def resume(self, run: str, phone: str | None = None) -> RunRecord:
-        """A held run may start; one that plays goes on where a person was needed."""
+        """A held run may start; one that plays goes on where a person was needed, or where it stands still."""
         record = await self.store.do(lambda store: store.run(run))
         if record.state is not RunState.RUNNING:
             now = self.clock()
@@ -130,12 +130,29 @@ class Farm:
             await self.store.do(lambda store: store.release(run, ready_at))
             self._wake.set()
             return await self.store.do(lambda store: store.run(run))
+        await self._ask_run(run, {"command": "resume", "phone": phone})
+        if phone is None:
+            await self._ask_run(run, {"command": "go_on"})
+        return record
+
+    async def hold(self, run: str, user: str) -> RunRecord:
+        """The bots of a run that plays stand still where they are, until it is resumed; its phones stay reserved.
+
+        Raises:
+            Refused: it does not play, or does not answer.
+        """
+        record = await self.store.do(lambda store: store.run(run))
+        if record.state is not RunState.RUNNING:
+            raise Refused("only a run that plays can be held; without 'hold', it is kept from starting")
+        await self._ask_run(run, {"command": "hold", "by": user})
+        return record
+
+    async def _ask_run(self, run: str, request: Mapping[str, Any]) -> None:
         attempt = (await self.store.do(lambda store: store.attempts(run)))[-1]
         try:
-            await ask(self.files(attempt.attempt).folder, {"command": "resume", "phone": phone})
+            await ask(self.files(attempt.attempt).folder, request)
         except ControlError as error:
             raise Refused(str(error)) from error
-        return record
 
     async def pause_phone(self, phone: str, user: str) -> None:
         """Start nothing more on a phone; what plays there goes on to its end. `*` is the whole farm."""

@@ -14,6 +14,8 @@ from actors.farm.access import HEADERS, Endpoint, Gate, Need, refusal
 from actors.farm.api import RESULTS, Api
 from actors.farm.callers import Callers
 from actors.farm.engines_api import EnginesApi, engine_endpoints
+from actors.farm.events import EventsDesk
+from actors.farm.live_api import live_endpoints
 from actors.farm.openapi import document_for
 from actors.farm.session_api import SESSION_SCHEMAS, session_endpoints
 from actors.farm.store import MAX_LISTED
@@ -21,7 +23,7 @@ from actors.farm.work import RunState
 
 _INTEGER = {"type": "integer", "minimum": 0}
 _TEXT = {"type": "string"}
-BODIES: Mapping[str, Any] = {**SESSION_SCHEMAS}
+BODIES: Mapping[str, Any] = {**SESSION_SCHEMAS, **LIVE_SCHEMAS}
 """Schemas of bodies that stand beside their endpoints."""
 
 
@@ -56,7 +58,7 @@ def endpoints_of(api: Api, callers: Callers) -> tuple[Endpoint, ...]:
         Endpoint("POST", "/api/v1/runs", Need.OPERATOR, api.submit, "Submit a run.", body="Submission"),
         Endpoint("GET", run, Need.VIEWER, api.show_run, "One run, its attempts, and its phones while it plays."),
         Endpoint("POST", f"{run}/cancel", Need.OPERATOR, api.cancel, "End it."),
-        Endpoint("POST", f"{run}/pause", Need.OPERATOR, api.pause, "Keep it from playing."),
+        Endpoint("POST", f"{run}/pause", Need.OPERATOR, api.pause, "Keep it from playing.", body="Pause"),
         Endpoint("POST", f"{run}/resume", Need.OPERATOR, api.resume, "Let it go on.", body="Resume"),
         Endpoint("POST", f"{run}/pin", Need.OPERATOR, api.pin, "Keep its folders."),
         Endpoint("DELETE", f"{run}/pin", Need.OPERATOR, api.unpin, "Its folders may go when they are old."),
@@ -78,7 +80,7 @@ def endpoints_of(api: Api, callers: Callers) -> tuple[Endpoint, ...]:
             query={"attempt": _INTEGER},
             answer="*/*",
         ),
-        Endpoint("GET", "/api/v1/phones", Need.VIEWER, api.list_phones, "Phones that the tenant may use."),
+        *live_endpoints(api),
         Endpoint("POST", f"{phone}/pause", Need.ADMIN, api.pause_phone, "Start nothing more on it."),
         Endpoint("POST", f"{phone}/resume", Need.ADMIN, api.resume_phone, "Use it again."),
         Endpoint("POST", "/api/v1/drain", Need.ADMIN, api.drain, "Take no more runs; those that play end."),
@@ -96,16 +98,17 @@ def endpoints_of(api: Api, callers: Callers) -> tuple[Endpoint, ...]:
     return table
 
 
-def farm_app(api: Api, gate: Gate, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
+def farm_app(api: Api, gate: Gate, events: EventsDesk, extra: tuple[BaseRoute, ...] = ()) -> Starlette:
     """The application.
 
     Args:
         api: What endpoints do.
         gate: Lets requests through.
+        events: Serves those who watch; the application must not outlive it.
         extra: Routes that guard themselves: the wall's files, the assistant's websocket.
     """
     routes: list[BaseRoute] = [gate.route_for(endpoint) for endpoint in endpoints_of(api, gate.callers)]
-    return Starlette(routes=[*routes, *extra], exception_handlers={HTTPException: _not_there})
+    return Starlette(routes=[*routes, events.route(), *extra], exception_handlers={HTTPException: _not_there})
 
 
 async def _not_there(_request: Request, error: Exception) -> Response:

@@ -26,6 +26,7 @@ from actors.farm.api import Api
 from actors.farm.callers import callers_for
 from actors.farm.config import FarmConfig, FarmListen, restart_needed
 from actors.farm.daemon import PROGRAM, Farm, open_farm
+from actors.farm.events import EventsDesk
 from actors.farm.loading import load_farm_config
 from actors.farm.pages import wall_routes
 from actors.farm.records import AttemptRecord
@@ -45,7 +46,7 @@ from runtime.telemetry import emit
 BACKLOG = 256
 SLOW_SECONDS = 30.0  # a client that takes nothing for so long is cut
 GRACE_SECONDS = 2.0  # for requests under way when the daemon ends
-KEEP_ALIVE_SECONDS = 60.0
+KEEP_ALIVE_SECONDS = 10.0  # hypercorn keeps the socket of a client that has hung up open for so long, too
 HEADER_BYTES = 32 << 10
 ASSISTANT_PATH = "/assistant"
 
@@ -94,7 +95,11 @@ async def serve_farm(
                     *extra,
                     assistant_route(desk, origins=config.listen.origins, path=ASSISTANT_PATH),
                 )
-            app = ASGIWrapper(cast("Any", farm_app(Api(farm), Gate(callers), extra)))
+            gate = Gate(callers)
+            api = Api(farm)
+            stack.callback(api.live.close)
+            events = EventsDesk(api.live, gate)
+            app = ASGIWrapper(cast("Any", farm_app(api, gate, events, extra)))
             stop, drained = trio.Event(), trio.Event()
 
             async def drain() -> None:
@@ -102,6 +107,7 @@ async def serve_farm(
                 await farm.drain()
                 if desk is not None:
                     await desk.drain()
+                events.end()
                 drained.set()
 
             async with open_signal_drain(drain) as signals, open_bare_nursery() as nursery:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import trio
 
-from actors.control import ControlError, answer_to_line, ask, control_path, open_control
+from actors.control import ControlError, KeptDoor, answer_to_line, ask, control_path, open_control
 
 
-def echo(request: Mapping[str, Any]) -> dict[str, Any]:
+async def echo(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"ok": "fail" not in request, "error": "refused", "got": dict(request)}
 
 
@@ -80,5 +80,50 @@ async def test_clients_that_hang_up_or_send_without_end_disturb_nobody(tmp_path:
 
 
 @pytest.mark.parametrize("line", [b"", b"\xff", b"null", b'"x"', b"{"])
-def test_a_wrong_line_is_answered(line: bytes) -> None:
-    assert answer_to_line(line, echo)["ok"] is False
+async def test_a_wrong_line_is_answered(line: bytes) -> None:
+    assert (await answer_to_line(line, echo))["ok"] is False
+
+
+async def test_a_kept_connection_is_used_again_and_renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.control.IDLE_SECONDS", 0.05)
+    door = KeptDoor(tmp_path)
+    async with open_control(tmp_path, echo):
+        assert [(await door.ask({"a": number}))["got"] for number in range(3)] == [{"a": 0}, {"a": 1}, {"a": 2}]
+        await trio.sleep(0.2)  # in real time: the run hangs up on whoever is silent
+
+        assert (await door.ask({"b": 1}))["got"] == {"b": 1}
+    with pytest.raises(ControlError, match="no run is under way there"):
+        await door.ask({"c": 1})
+    await door.aclose()
+
+
+async def test_requests_on_a_kept_connection_wait_for_each_other(tmp_path: Path) -> None:
+    door, answers = KeptDoor(tmp_path), []
+
+    async def put(number: int) -> None:
+        answers.append((number, (await door.ask({"n": number}))["got"]["n"]))
+
+    async with open_control(tmp_path, echo):
+        async with trio.open_nursery() as nursery:
+            for number in range(8):
+                nursery.start_soon(put, number)
+        with pytest.raises(ControlError, match="refused"):
+            await door.ask({"fail": 1})
+    await door.aclose()
+
+    assert sorted(answers) == [(number, number) for number in range(8)]
+
+
+async def test_an_answer_that_was_not_waited_for_is_not_taken_for_the_next(tmp_path: Path) -> None:
+    async def slow(request: Mapping[str, Any]) -> dict[str, Any]:
+        await trio.sleep(request.get("seconds", 0))
+        return {"ok": True, "got": dict(request)}
+
+    door = KeptDoor(tmp_path)
+    async with open_control(tmp_path, slow):
+        await door.ask({"n": 0})
+        with trio.move_on_after(0.05):
+            await door.ask({"n": 1, "seconds": 0.2})
+
+        assert (await door.ask({"n": 2}))["got"] == {"n": 2}
+    await door.aclose()

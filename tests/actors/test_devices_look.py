@@ -139,7 +139,10 @@ PLAYING: dict[str, Any] = {
 
 
 def telling(*phones: Mapping[str, Any], scenario: str = "farm") -> Any:
-    return lambda _: {"ok": True, "run": "r", "scenario": scenario, "phones": [dict(phone) for phone in phones]}
+    async def answer(_: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"ok": True, "run": "r", "scenario": scenario, "phones": [dict(phone) for phone in phones]}
+
+    return answer
 
 
 @attrs.define

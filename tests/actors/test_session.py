@@ -12,6 +12,7 @@ import trio.testing
 
 from actors.bench.overlap import ChunkSink
 from actors.black_cause import PROTECTED, WINDOW_COMMAND
+from actors.custody import Custody
 from actors.devices.base import ActionRefused, CaptureFailed, Device, DeviceInfo, DeviceLost, ShellResult
 from actors.phone import draw_from
 from actors.pictures import PictureStore, encode_jpeg
@@ -126,6 +127,7 @@ def session_for(
     sink: ChunkSink | None = None,
     probes: Any = None,
     restart_app: Any = restart,
+    custody: Custody | None = None,
     **changes: Any,
 ) -> EpisodeSession:
     settings = attrs.evolve(
@@ -152,6 +154,7 @@ def session_for(
         restart_app=restart_app,
         follow_log=False,
         in_thread=False,
+        custody=custody,
     )
 
 

@@ -21,6 +21,7 @@ from actors.farm.callers import Callers, callers_for
 from actors.farm.client import Answer, FarmClient
 from actors.farm.config import AdbPool, FarmConfig, FarmFolders, FarmLimits, FarmListen
 from actors.farm.daemon import Farm, open_farm
+from actors.farm.events import EventsDesk
 from actors.farm.pages import wall_routes
 from actors.farm.records import RunRecord
 from actors.farm.routes import farm_app
@@ -109,6 +110,7 @@ class ServedFarm:
     tokens: dict[str, Secret]
     app: Starlette
     callers: Callers
+    events: EventsDesk
 
     async def call(self, who: str, method: str, path: str, body: Any = None, **query: Any) -> Answer:
         """As somebody of `tokens`; raises FarmRefused."""
@@ -136,10 +138,15 @@ async def open_served(config: FarmConfig, **limits: Any) -> AsyncIterator[Served
     with sock:
         async with open_farm(config, program=PROGRAM) as farm, trio.open_nursery() as nursery:
             logins = FailedLogins(limits.get("failed_logins_per_minute", 100_000))
-            callers = callers_for(store, logins, ticket_key(Path(config.farm.folder)))
-            app = farm_app(Api(farm), Gate(callers), wall_routes(config.listen.origins))
+            gate = Gate(callers_for(store, logins, ticket_key(Path(config.farm.folder))))
+            api = Api(farm)
+            events = EventsDesk(api.live, gate)
+            app = farm_app(api, gate, events, wall_routes(config.listen.origins))
             serve = partial(worker_serve, ASGIWrapper(cast("Any", app)), server, sockets=Sockets([], [sock], []))
             await nursery.start(partial(serve, shutdown_trigger=stop.wait))
-            yield ServedFarm(farm, f"http://127.0.0.1:{sock.getsockname()[1]}", tokens, app, callers)
+            url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+            yield ServedFarm(farm, url, tokens, app, gate.callers, events)
+            events.end()
             stop.set()
             nursery.cancel_scope.cancel()
+            api.live.close()

@@ -60,6 +60,7 @@ class Episodes(RuleBasedStateMachine):
         self.outputs: list[StepOutput] = []
         self.tokens: set[int] = set()
         self.ended = False
+        self.held: str | None = None
 
     @rule(after=st.floats(0.0, 1.5), frame=st.booleans(), draw=st.floats(0, 1, exclude_max=True))
     @precondition(lambda self: not self.ended)
@@ -73,13 +74,19 @@ class Episodes(RuleBasedStateMachine):
         seen = percept(self.seq, self.now - 0.01, self.screen, epoch=self.epoch, readings=readings) if frame else None
         self.seq += frame
         results = self.pending.pop("results", ())
-        given = StepInput(self.number, self.now, seen, tuple(results), draw=draw, **self.pending)
+        given = StepInput(self.number, self.now, seen, tuple(results), draw=draw, held=self.held, **self.pending)
         self.pending = {}
         self.number += 1
         was_paused, active = self.policy.paused is not None, self.policy.tally.active_seconds
+        was_held = self.policy.held is not None
         output = self.policy.step(given)
-        if was_paused:
+        if was_paused or was_held:
             assert self.policy.tally.active_seconds == active, "a pause does not count"
+        if self.held is not None:
+            assert output.command is None, "somebody else has the phone"
+            assert output.request is None, "and plans are void"
+            assert not self.policy.outlook.queue, "what was planned is void"
+            assert self.policy.outlook.request is None
         self.lines.append(encode_step(given, output))
         self.outputs.append(output)
         self._check(output)
@@ -151,6 +158,20 @@ class Episodes(RuleBasedStateMachine):
         self.pending["lost"] = True
         self.pending.pop("results", None)
         self.command = None
+
+    @rule()
+    @precondition(lambda self: self.held is None)
+    def hold(self) -> None:
+        self.held = "ann"
+        self.command = None  # the shell stops it, and it has no result
+        self.pending.pop("results", None)
+
+    @rule(answered=st.booleans())
+    @precondition(lambda self: self.held is not None)
+    def hand_back(self, answered: bool) -> None:
+        self.held = None
+        if answered:
+            self.pending["resumed"] = True
 
     @rule()
     def turn(self) -> None:

@@ -1,0 +1,91 @@
+"""All that there is to see of one phone that plays: what was done, what is planned, where the time went, its log."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from actors.live_log import LiveAction, LiveTimes, shape_of
+from actors.logcat import LogcatLine
+from actors.phone import PhoneJob
+from policies.action import PlannedAction
+from policies.frame import Frame
+from policies.outlook import Outlook
+from runtime.secret import redact
+
+LOG_TEXT = 300  # characters shown of a line of the log
+WHY_TEXT = 300
+
+
+def detail_for(job: PhoneJob, *, now: float, wall_ms: int) -> dict[str, Any]:
+    """As the API shows it, without the row of the phone itself.
+
+    Args:
+        job: The phone.
+        now: The run's clock.
+        wall_ms: The wall clock at that moment, in milliseconds since 1970.
+    """
+    session = job.session
+    shown: dict[str, Any] = {
+        "phone": job.phone,
+        "needs_human": job.needs_human,
+        "taken_over_by": job.custody.holder(now),
+        "held_by": job.custody.stopped_by,
+        "actions": [],
+        "plan": None,
+        "ledger": [],
+        "log": [],
+    }
+    if session is None:
+        return shown
+    start_ms = wall_ms - now * 1000.0
+    return {
+        **shown,
+        "actions": [_action(one, start_ms) for one in session.live.actions],
+        "plan": _plan(session.policy.outlook, session.newest, now),
+        "ledger": [_times(one, start_ms) for one in session.live.times],
+        "log": [_line(one) for one in session.log],
+    }
+
+
+def _action(action: LiveAction, start_ms: float) -> dict[str, Any]:
+    why = redact(action.why)[:WHY_TEXT]
+    return {"at_ms": int(start_ms + action.at * 1000), **_shape(action.shape), "why": why, "outcome": action.outcome}
+
+
+def _shape(shape: Mapping[str, Any]) -> dict[str, Any]:
+    return {**shape, "text": None if shape["text"] is None else redact(shape["text"])}
+
+
+def _times(times: LiveTimes, start_ms: float) -> dict[str, Any]:
+    seconds: Mapping[str, float | None] = {
+        "capture_ms": times.capture,
+        "queue_ms": times.queue,
+        "prefill_ms": times.prefill,
+        "decode_ms": times.decode,
+        "act_ms": times.act,
+    }
+    spent = {name: None if value is None else round(value * 1000, 1) for name, value in seconds.items()}
+    return {"at_ms": int(start_ms + times.at * 1000), **spent, "stale": times.stale, "why": times.why}
+
+
+def _plan(outlook: Outlook, frame: Frame | None, now: float) -> dict[str, Any] | None:
+    """None where nothing is planned and nothing is asked for."""
+    stated: list[tuple[PlannedAction, str]] = [*outlook.dropped]
+    if outlook.doing is not None:
+        stated.append((outlook.doing, "committed"))
+    base = outlook.base_seq
+    stated += [
+        (planned, "committed" if base is not None and planned.seq < base else "next") for planned in outlook.queue
+    ]
+    if not stated and outlook.request is None:
+        return None
+    return {
+        "request": outlook.request,
+        "asked_ms_ago": None if outlook.asked_at is None else round((now - outlook.asked_at) * 1000, 1),
+        "thinking": outlook.request is not None,
+        "actions": [{**_shape(shape_of(planned.action, frame)), "state": state} for planned, state in stated],
+    }
+
+
+def _line(line: LogcatLine) -> dict[str, Any]:
+    text = redact(line.text)[:LOG_TEXT]
+    return {"at_ms": int(float(line.at) * 1000), "level": line.level, "tag": redact(line.tag)[:80], "text": text}
