@@ -139,8 +139,10 @@ async def open_served(config: FarmConfig, **limits: Any) -> AsyncIterator[Served
             app = farm_app(api, gate, events)
             serve = partial(worker_serve, ASGIWrapper(cast("Any", app)), server, sockets=Sockets([], [sock], []))
             await nursery.start(partial(serve, shutdown_trigger=stop.wait))
-            yield ServedFarm(farm, f"http://127.0.0.1:{sock.getsockname()[1]}", tokens, app, events)
+            try:
+                yield ServedFarm(farm, f"http://127.0.0.1:{sock.getsockname()[1]}", tokens, app, events)
+            finally:
+                api.live.close()
             events.end()
             stop.set()
             nursery.cancel_scope.cancel()
-            api.live.close()
