@@ -15,7 +15,7 @@ from actors.farm.api import RESULTS, Api
 from actors.farm.callers import Callers
 from actors.farm.engines_api import EnginesApi, engine_endpoints
 from actors.farm.events import EventsDesk
-from actors.farm.live_api import live_endpoints
+from actors.farm.live_api import LIVE_SCHEMAS, live_endpoints
 from actors.farm.openapi import document_for
 from actors.farm.session_api import SESSION_SCHEMAS, session_endpoints
 from actors.farm.store import MAX_LISTED

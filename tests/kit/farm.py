@@ -144,9 +144,15 @@ async def open_served(config: FarmConfig, **limits: Any) -> AsyncIterator[Served
             app = farm_app(api, gate, events, wall_routes(config.listen.origins))
             serve = partial(worker_serve, ASGIWrapper(cast("Any", app)), server, sockets=Sockets([], [sock], []))
             await nursery.start(partial(serve, shutdown_trigger=stop.wait))
+<<<<<<< HEAD
             url = f"http://127.0.0.1:{sock.getsockname()[1]}"
             yield ServedFarm(farm, url, tokens, app, gate.callers, events)
+=======
+            try:
+                yield ServedFarm(farm, f"http://127.0.0.1:{sock.getsockname()[1]}", tokens, app, events)
+            finally:
+                api.live.close()
+>>>>>>> f-live
             events.end()
             stop.set()
             nursery.cancel_scope.cancel()
-            api.live.close()

@@ -12,6 +12,7 @@ from trio_websocket import WebSocketConnection, wrap_client_stream
 
 from actors.control import open_control
 from actors.farm.events import PATH
+from runtime.nursery import open_bare_nursery
 from tests.kit.farm import PATIENCE_SECONDS, ServedFarm, wait_playing
 
 JPEG = b"\xff\xd8 a picture of %s"
@@ -128,7 +129,7 @@ async def open_viewer(served: ServedFarm, who: str) -> AsyncIterator[Viewer]:
     headers = [(b"authorization", f"Bearer {served.tokens[who].reveal()}".encode())]
     stream = await trio.open_tcp_stream(host, int(port))
     try:
-        async with trio.open_nursery() as nursery:
+        async with open_bare_nursery() as nursery:
             socket = await wrap_client_stream(nursery, stream, served.url, PATH, extra_headers=headers)
             yield Viewer(socket)
             with trio.move_on_after(2):

@@ -7,6 +7,7 @@ import trio
 from trio_websocket import ConnectionClosed, ConnectionRejected
 
 from actors.token_store import revoke_token
+from runtime.telemetry import REGISTRY
 from tests.actors.farm.test_api import submitted
 from tests.kit.farm import farm_config, open_served, write_scenario
 from tests.kit.farm_live import JPEG, open_door, open_viewer
@@ -174,3 +175,26 @@ async def test_the_farms_end_is_told(tmp_path: Path) -> None:
         served.events.end()
 
         assert (await viewer.until("bye"))["why"] == "the farm ends"
+
+
+async def test_who_does_not_read_is_dropped_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.farm.events.SLOW_SECONDS", 0.5)
+    monkeypatch.setattr("tests.kit.farm_live.JPEG", b"x" * 1_000_000 + b"%s")
+    write_scenario(tmp_path, "good", "seconds=60")
+    async with open_served(farm_config(tmp_path, phones=1)) as served:
+        run = await submitted(served)
+        async with open_door(served, run), open_viewer(served, "games.viewer") as well:
+            async with open_viewer(served, "games.viewer") as slow:
+                await slow.watch("*", screens=SCREENS)
+                with trio.fail_after(30):
+                    while dropped("slow_reader") == 0:  # it says that it draws, and takes nothing
+                        await slow.say({"type": "seen", "count": 2})
+                        await trio.sleep(0.05)
+            await well.watch("*")
+            assert (await well.until("phones"))["whole"] is True
+
+
+def dropped(why: str) -> float:
+    return REGISTRY.get_sample_value("actors_farm_dropped_connections_total", {"why": why}) or 0.0
