@@ -59,8 +59,8 @@ class EngineTally:
 
     _engines: dict[str, deque[End]] = attrs.field(factory=dict, init=False)
     _tenants: dict[str, deque[End]] = attrs.field(factory=dict, init=False)
-    tokens: dict[str, Tokens] = attrs.field(factory=dict, init=False)
-    """By engine."""
+    tokens: dict[str, dict[str, Tokens]] = attrs.field(factory=dict, init=False)
+    """By engine and tenant."""
 
     def observe(self, prompt: Prompt, end: Completion | EngineError) -> None:
         """One request has ended. One that no engine took, or that a queue refused, says nothing about an engine."""
@@ -68,7 +68,7 @@ class EngineTally:
             usage = end.usage
             token_seconds = end.decode_seconds / (usage.output_tokens - 1) if usage.output_tokens > 1 else None
             found = End(True, token_seconds, end.prefill_seconds)
-            tokens = self.tokens.setdefault(end.engine, Tokens())
+            tokens = self.tokens.setdefault(end.engine, {}).setdefault(prompt.tenant, Tokens())
             tokens.input += usage.prompt_tokens
             tokens.cached += usage.cached_tokens
             tokens.output += usage.output_tokens
@@ -78,6 +78,14 @@ class EngineTally:
             found = End(False)
         self._engines.setdefault(end.engine, deque(maxlen=KEPT)).append(found)
         self._tenants.setdefault(prompt.tenant, deque(maxlen=KEPT)).append(found)
+
+    def tokens_of(self, engine: str, tenant: str | None = None) -> Tokens:
+        """Of an engine, for one tenant or for all."""
+        by_tenant = self.tokens.get(engine, {})
+        found = list(by_tenant.values()) if tenant is None else [by_tenant.get(tenant, Tokens())]
+        return Tokens(
+            sum(one.input for one in found), sum(one.cached for one in found), sum(one.output for one in found)
+        )
 
     def engine(self, engine: str) -> Rates:
         """The latest requests of an engine."""

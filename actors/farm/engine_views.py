@@ -1,11 +1,11 @@
 """What the API shows of a farm's engines: JSON."""
 
 import hashlib
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
+from actors.farm.engine_tally import EngineTally
 from actors.farm.engines import FarmEngines, Rollout
 from actors.farm.rollout import shown
 from inference.config import EngineConfig
@@ -27,7 +27,7 @@ def engine_views(engines: FarmEngines, tenant: str | None) -> list[dict[str, Any
     views = []
     for config in engines.configured:
         found, child = known.get(config.id), engines.child(config.id)
-        tokens, rates = engines.tally.tokens.get(config.id), engines.tally.engine(config.id)
+        rates = engines.tally.engine(config.id)
         view: dict[str, Any] = {
             "engine": config.id,
             "model": config.model,
@@ -46,25 +46,11 @@ def engine_views(engines: FarmEngines, tenant: str | None) -> list[dict[str, Any
             "ttft_ms": _milliseconds(rates.first_token_seconds),
             "homes": 0 if found is None else found.homed,
             "failed_share": round(rates.failure_share, 4),
-            "cached_share": None if tokens is None else tokens.cached_share,
-            "tokens": None if tokens is None or tenant is not None else attrs.asdict(tokens),
+            "cached_share": engines.tally.tokens_of(config.id).cached_share,
+            "tokens": _tokens(engines.tally, config.id, tenant),
         }
         views.append(view)
     return views
-
-
-def tenant_tokens(engines: FarmEngines, tenant: str | None) -> Mapping[str, Mapping[str, int]]:
-    """Tokens of one tenant, or of all: {tenant: {input, cached, output, requests}}."""
-    found: dict[str, dict[str, int]] = {}
-    for one in engines.pool.statistics().tenants:
-        if tenant is not None and one.tenant != tenant:
-            continue
-        sums = found.setdefault(one.tenant, {"input": 0, "cached": 0, "output": 0, "requests": 0})
-        sums["input"] += one.input_tokens
-        sums["cached"] += one.cached_tokens
-        sums["output"] += one.output_tokens
-        sums["requests"] += one.requests
-    return found
 
 
 def rollout_view(rollout: Rollout | None) -> dict[str, Any] | None:
@@ -74,6 +60,14 @@ def rollout_view(rollout: Rollout | None) -> dict[str, Any] | None:
     steps = [shown(step) for step in rollout.steps]
     now = steps[rollout.done] if rollout.done < len(steps) else None
     return {"state": rollout.state.value, "why": rollout.why, "steps": steps, "done": rollout.done, "engine": now}
+
+
+def _tokens(tally: EngineTally, engine: str, tenant: str | None) -> dict[str, Any]:
+    """Of one tenant; or of all, and of each."""
+    found = attrs.asdict(tally.tokens_of(engine, tenant))
+    if tenant is None:
+        found["tenants"] = {name: attrs.asdict(one) for name, one in sorted(tally.tokens.get(engine, {}).items())}
+    return found
 
 
 def _state(child: ChildStatistics | None, found: EngineStatistics | None, *, drained: bool) -> str:

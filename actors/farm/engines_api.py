@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from actors.farm.access import Caller, Endpoint, Need
 from actors.farm.daemon import Farm
-from actors.farm.engine_views import engine_views, rollout_view, tenant_tokens
+from actors.farm.engine_views import engine_views, rollout_view
 from actors.farm.engines import NoEngine
 from actors.farm.store import Missing, Refused
 from runtime.ids import EngineId
@@ -24,15 +24,15 @@ class EnginesApi:
     def view(self, tenant: str | None) -> Mapping[str, Any]:
         """All of it as one tenant sees it; None: an admin."""
         engines = self.farm.engines
-        return {
-            "engines": engine_views(engines, tenant),
-            "rollout": rollout_view(engines.rollout),
-            "tenants": tenant_tokens(engines, tenant),
-        }
+        return {"engines": engine_views(engines, tenant), "rollout": rollout_view(engines.rollout)}
+
+    async def view_for(self, caller: Caller) -> Mapping[str, Any]:
+        """As a caller sees it."""
+        return self.view(None if caller.is_admin else caller.tenant)
 
     async def list_engines(self, _request: Request, caller: Caller) -> Response:
         """How each is."""
-        return JSONResponse(self.view(None if caller.is_admin else caller.tenant))
+        return JSONResponse(await self.view_for(caller))
 
     async def drain(self, request: Request, caller: Caller) -> Response:
         """Noted first, as every deed of an operator."""

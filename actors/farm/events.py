@@ -36,8 +36,8 @@ CLOSE_SECONDS = 2.0
 _VIEWERS = gauge("actors_farm_viewer_connections", "Connections to the live events.")
 _DROPPED = counter("actors_farm_dropped_connections_total", "Viewers whose connection was ended by us.", ["why"])
 
-EnginesView = Callable[[Caller], Awaitable[Any]]
-"""The `engines` of `GET /api/v1/engines` for a caller."""
+EnginesView = Callable[[Caller], Awaitable[Mapping[str, Any]]]
+"""What `GET /api/v1/engines` shows a caller."""
 
 
 class _Ended(Exception):
@@ -225,7 +225,7 @@ class _Viewer:
                 await self._state()
                 if self._desk.engines is not None and (began - engines_at >= ENGINES_SECONDS or watch.is_set()):
                     engines_at = began
-                    await self._send_changed("engines", {"engines": await self._desk.engines(self._caller)})
+                    await self._send_changed("engines", dict(await self._desk.engines(self._caller)))
             except StoreError as error:
                 emit("actors.farm.state_failed", level="error", error=str(error))
             if not watch.is_set():

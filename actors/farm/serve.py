@@ -26,6 +26,7 @@ from actors.farm.api import Api
 from actors.farm.callers import callers_for
 from actors.farm.config import FarmConfig, FarmListen, restart_needed
 from actors.farm.daemon import PROGRAM, Farm, open_farm
+from actors.farm.engines_api import EnginesApi
 from actors.farm.events import EventsDesk
 from actors.farm.loading import load_farm_config
 from actors.farm.pages import wall_routes
@@ -98,7 +99,7 @@ async def serve_farm(
             gate = Gate(callers)
             api = Api(farm)
             stack.callback(api.live.close)
-            events = EventsDesk(api.live, gate)
+            events = EventsDesk(api.live, gate, EnginesApi(farm).view_for)
             app = ASGIWrapper(cast("Any", farm_app(api, gate, events, extra)))
             stop, drained = trio.Event(), trio.Event()
 

@@ -21,6 +21,7 @@ from actors.farm.callers import Callers, callers_for
 from actors.farm.client import Answer, FarmClient
 from actors.farm.config import AdbPool, FarmConfig, FarmFolders, FarmLimits, FarmListen
 from actors.farm.daemon import Farm, open_farm
+from actors.farm.engines_api import EnginesApi
 from actors.farm.events import EventsDesk
 from actors.farm.pages import wall_routes
 from actors.farm.records import RunRecord
@@ -140,19 +141,15 @@ async def open_served(config: FarmConfig, **limits: Any) -> AsyncIterator[Served
             logins = FailedLogins(limits.get("failed_logins_per_minute", 100_000))
             gate = Gate(callers_for(store, logins, ticket_key(Path(config.farm.folder))))
             api = Api(farm)
-            events = EventsDesk(api.live, gate)
+            events = EventsDesk(api.live, gate, EnginesApi(farm).view_for)
             app = farm_app(api, gate, events, wall_routes(config.listen.origins))
             serve = partial(worker_serve, ASGIWrapper(cast("Any", app)), server, sockets=Sockets([], [sock], []))
             await nursery.start(partial(serve, shutdown_trigger=stop.wait))
-<<<<<<< HEAD
             url = f"http://127.0.0.1:{sock.getsockname()[1]}"
-            yield ServedFarm(farm, url, tokens, app, gate.callers, events)
-=======
             try:
-                yield ServedFarm(farm, f"http://127.0.0.1:{sock.getsockname()[1]}", tokens, app, events)
+                yield ServedFarm(farm, url, tokens, app, gate.callers, events)
             finally:
                 api.live.close()
->>>>>>> f-live
             events.end()
             stop.set()
             nursery.cancel_scope.cancel()

@@ -14,7 +14,7 @@ import trio
 from actors.farm.client import FarmRefused
 from actors.farm.config import FarmConfig, SimulatedPool
 from actors.farm.daemon import PROGRAM, open_farm
-from actors.farm.engine_views import engine_views, rollout_view, tenant_tokens
+from actors.farm.engine_views import engine_views, rollout_view
 from actors.farm.engines import FarmEngines, NoEngine, Rollout, RolloutState, open_engines
 from actors.farm.rollout import RolloutConfig
 from actors.farm.work import RunState
@@ -105,9 +105,10 @@ async def test_engines_start_are_shared_and_counted(tmp_path: Path) -> None:
         assert sum(view["homes"] for view in views) == 6
         assert {view["engine"] for view in views if view["tokens"]["input"] > 0} == {"e1", "e2"}
         assert all(view["tpot_ms"] is None or view["tpot_ms"] >= 0 for view in views)
-        assert [view["tokens"] for view in engine_views(bench.engines, "a")] == [None, None]
-        assert set(tenant_tokens(bench.engines, None)) == {"a", "b"}
-        assert set(tenant_tokens(bench.engines, "a")) == {"a"}
+        of_a = engine_views(bench.engines, "a")
+        assert all("tenants" not in view["tokens"] for view in of_a)
+        assert sum(view["tokens"]["input"] for view in of_a) * 2 == sum(view["tokens"]["input"] for view in views)
+        assert {name for view in views for name in view["tokens"]["tenants"]} == {"a", "b"}
         json.dumps(views)
 
 
@@ -288,7 +289,7 @@ count = 1
         for run in runs:
             record = await wait_over(farm, run)
             assert record.state in {RunState.SUCCEEDED, RunState.FAILED}, record.reason
-        tokens = tenant_tokens(farm.engines, None)
-        assert set(tokens) == {"a", "b"}
-        assert all(one["requests"] > 0 for one in tokens.values())
+        (view,) = engine_views(farm.engines, None)
+        assert set(view["tokens"]["tenants"]) == {"a", "b"}
+        assert all(one["output"] > 0 for one in view["tokens"]["tenants"].values())
         assert farm.engines.pool.statistics().homes == 0

@@ -110,7 +110,10 @@ def test_a_tally_counts_by_engine_and_by_tenant() -> None:
     assert tally.engine("b").requests == 1
     assert tally.tenant("t").requests == 4
     assert tally.tenant("t").failure_share == 0.5
-    assert (tally.tokens["a"].input, tally.tokens["a"].output, tally.tokens["a"].cached_share) == (100, 11, 0.4)
+    tokens = tally.tokens_of("a")
+    assert (tokens.input, tokens.output, tokens.cached_share) == (100, 11, 0.4)
+    assert tally.tokens_of("a", "t") == tokens
+    assert tally.tokens_of("a", "other").cached_share is None
 
 
 @pytest.mark.parametrize(
@@ -129,7 +132,7 @@ def test_an_engine_that_is_another_one_now_begins_anew() -> None:
     tally.observe(PROMPT, DONE)
     assert tally.forget_engine("a").requests == 1
     assert tally.engine("a") == Rates()
-    assert tally.tokens["a"].input == 100
+    assert tally.tokens_of("a").input == 100
     assert tally.forget_tenant("t").requests == 1
 
 
