@@ -19,24 +19,22 @@ def check_chart_path(path: Path) -> None:
     """Raises `ChartError` where no chart can be written into a file of this name."""
     if path.suffix.lower() not in SUFFIXES:
         raise ChartError(f"{path}: a chart is a .json (Vega-Lite), .svg or .png file")
-    if path.suffix.lower() != ".json":
-        _converter()
 
 
 def write_chart(spec: Mapping[str, Any], path: Path) -> None:
     """Write a Vega-Lite specification, or a picture of it.
 
     Raises:
-        ChartError: vl-convert-python is missing or refuses the specification, or the file cannot be written.
+        ChartError: vl-convert-python refuses the specification, or the file cannot be written.
     """
     suffix = path.suffix.lower()
     try:
         if suffix == ".json":
             path.write_text(json.dumps(dict(spec), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
         elif suffix == ".svg":
-            path.write_text(_converter().vegalite_to_svg(dict(spec)), encoding="utf-8")
+            path.write_text(_converter().vegalite_to_svg(dict(spec), allowed_base_urls=[]), encoding="utf-8")
         else:
-            path.write_bytes(_converter().vegalite_to_png(dict(spec), scale=2))
+            path.write_bytes(_converter().vegalite_to_png(dict(spec), scale=2, allowed_base_urls=[]))
     except OSError as error:
         raise ChartError(f"{path} cannot be written: {error.strerror}") from error
     except ValueError as error:
@@ -131,8 +129,6 @@ def _cut(text: str, most: int) -> str:
 
 
 def _converter() -> Any:
-    try:
-        import vl_convert  # type: ignore[import-not-found]  # noqa: PLC0415  # an extra
-    except ImportError:
-        raise ChartError("an .svg or .png chart needs the extra `chart`: pip install 'corral[chart]'") from None
+    import vl_convert  # noqa: PLC0415  # a JavaScript engine: loaded where a chart is drawn
+
     return vl_convert

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
 from actors.farm.access import HEADERS, Endpoint, Gate, Need, refusal
+from actors.farm.answers_api import ANSWER_SCHEMAS, AnswersApi, answer_endpoints
 from actors.farm.api import RESULTS, Api
 from actors.farm.callers import Callers
 from actors.farm.engines_api import EnginesApi, engine_endpoints
@@ -23,7 +24,7 @@ from actors.farm.work import RunState
 
 _INTEGER = {"type": "integer", "minimum": 0}
 _TEXT = {"type": "string"}
-BODIES: Mapping[str, Any] = {**SESSION_SCHEMAS, **LIVE_SCHEMAS}
+BODIES: Mapping[str, Any] = {**SESSION_SCHEMAS, **LIVE_SCHEMAS, **ANSWER_SCHEMAS}
 """Schemas of bodies that stand beside their endpoints."""
 
 
@@ -94,6 +95,7 @@ def endpoints_of(api: Api, callers: Callers) -> tuple[Endpoint, ...]:
             query={"limit": _INTEGER},
         ),
         *session_endpoints(api.farm, callers),
+        *answer_endpoints(AnswersApi()),
     )
     return table
 
