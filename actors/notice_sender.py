@@ -22,6 +22,9 @@ MAX_ANSWER_BYTES = 16 << 10
 _RANKS = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
 
 _SENT = counter("actors_notice_sent_requests_total", "Notices that a webhook took, or did not.", ["form", "outcome"])
+_FAILED = counter(
+    "actors_notice_failed_requests_total", "Notices that a webhook did not take in any of its tries.", ["form"]
+)
 _LOST = counter("actors_notice_lost_requests_total", "Notices that did not fit into the queue.", ["form"])
 
 
@@ -52,6 +55,9 @@ class NoticeSender:
         self._lines = [
             _Line(one, Mailbox[Notice](CAPACITY, Overflow.REJECT), Told(one.again_seconds)) for one in webhooks
         ]
+        for one in webhooks:  # there from the start: what grows from nothing is no increase to Prometheus
+            _FAILED.labels(form=one.form)
+            _LOST.labels(form=one.form)
         self._clock = clock
         self._pause_seconds = pause_seconds
 
@@ -87,6 +93,7 @@ class NoticeSender:
             outcome = await self._send(pool, line.webhook, notice)
             _SENT.labels(form=line.webhook.form, outcome=outcome).inc()
             if outcome != "taken":
+                _FAILED.labels(form=line.webhook.form).inc()
                 emit("actors.notice.lost", level="error", webhook=line.webhook.name, notice=notice.key, why=outcome)
 
     async def _send(self, pool: httpcore.AsyncConnectionPool, webhook: Webhook, notice: Notice) -> str:

@@ -20,6 +20,7 @@ from actors.farm.command import engine_overrides
 from actors.farm.config import FarmConfig
 from actors.farm.database import StoreError, open_database, open_folder
 from actors.farm.engines import FarmEngines, Rollout, open_engines
+from actors.farm.figures import tell_longest_wait
 from actors.farm.housekeeping import run_retention
 from actors.farm.queue import MIN_CHARGED_SECONDS, Share, Waiting, decide
 from actors.farm.records import WHOLE_FARM, AttemptRecord, Pause, RunRecord
@@ -295,6 +296,8 @@ class Farm:
                 if not self._ending:
                     await self._start(works[start.run], start.run, start.phones)
         self._tell(look, phones=len(phones), started=len(decision.starts), draining=draining)
+        starting = {start.run for start in decision.starts}
+        tell_longest_wait(max((now - one.ready_at for one in ready if one.run not in starting), default=0.0))
         later = [one.ready_at - now for one in look.waiting if one.held is None and one.ready_at > now]
         return min([TICK_SECONDS, *(max(0.05, seconds) for seconds in later)])
 

@@ -43,6 +43,7 @@ FOR_EVER = attrs.evolve(
 _ROLLOUTS = counter(
     "actors_farm_rollout_tasks_total", "Changes of engines and adapters, by how they ended.", ["outcome"]
 )
+_ROLLOUTS.labels("rolled_back")  # there from the start: what grows from nothing is no increase to Prometheus
 
 
 class RolloutState(StrEnum):

@@ -9,6 +9,7 @@ import trio
 from actors.farm.attempt import AttemptFiles
 from actors.farm.config import RetentionConfig
 from actors.farm.database import StoreError
+from actors.farm.figures import tell_folders
 from actors.farm.retention import removals_for
 from actors.farm.store import Store, StoreDesk
 from runtime.telemetry import emit
@@ -36,10 +37,13 @@ async def retain(config: RetentionConfig, folder: Path, store: StoreDesk, now: f
         StoreError: the state cannot be read or written.
     """
     stored = await store.do(Store.stored)
+    kept = {one.attempt: one.size_bytes for one in stored}
     gone = []
     for removal in removals_for(stored, config, now):
         await trio.to_thread.run_sync(AttemptFiles(folder, removal.attempt).remove)
         await store.do(partial(Store.mark_removed, attempt=removal.attempt, why=removal.why))
         emit("actors.farm.folder_removed", attempt=removal.attempt, why=removal.why)
         gone.append(removal.attempt)
+        del kept[removal.attempt]
+    tell_folders(sum(kept.values()), config.disk_gb * 1e9)
     return gone

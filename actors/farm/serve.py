@@ -113,8 +113,7 @@ async def serve_farm(
 
             async with open_signal_drain(drain) as signals, open_bare_nursery() as nursery:
                 nursery.start_soon(keep_tidy)
-                if webhooks:
-                    nursery.start_soon(run_telling, farm, sender)
+                nursery.start_soon(run_telling, farm, sender)
                 nursery.start_soon(_reload_on_signal, farm, file, notifier)
                 nursery.start_soon(notifier.run_watchdog, partial(_is_alive, farm))
                 sockets = Sockets([sock], [], []) if config.listen.tls_certificate else Sockets([], [sock], [])

@@ -6,13 +6,16 @@ from typing import Any
 import trio
 
 from actors.farm.daemon import Farm
+from actors.farm.database import StoreError
 from actors.farm.engines import Rollout, RolloutState
+from actors.farm.figures import phone_trouble, tell_engines, tell_phones
 from actors.farm.records import AttemptRecord
 from actors.farm.webhooks import WebhookConfig
 from actors.farm.work import AttemptOutcome
 from actors.notice_sender import NoticeSender, Webhook
 from actors.notices import Notice, Severity
 from runtime.secret import secret_from_environment
+from runtime.telemetry import emit
 
 LOOK_SECONDS = 15.0  # a person is asked for within minutes anyway
 _FAILED = {
@@ -56,25 +59,37 @@ def phone_notices(run: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Notic
     for row in rows:
         phone, state = str(row.get("phone", "")), str(row.get("state", ""))
         fields = (("phone", phone), ("run", run), ("app", str(row.get("app", ""))))
-        if state == "needs_human":
+        trouble = phone_trouble(row)
+        if trouble == "needs_human":
             why = str(row.get("why", ""))
             title = f"{phone} needs a person"
             text = f"{why}\ncorral farm resume {run} --phone {phone}".strip()
             yield Notice(f"needs-human:{run}:{phone}", title, Severity.CRITICAL, text, fields)
-        elif state == "quarantined" or row.get("connection") in ("offline", "unauthorized", "absent"):
+        elif trouble is not None:
             title = f"{phone} is {row.get('connection') or state}"
             yield Notice(f"phone:{phone}", title, Severity.WARNING, str(row.get("remedy", "")), fields)
 
 
 async def run_telling(farm: Farm, sender: NoticeSender) -> None:
-    """Look at what plays again and again, and tell; until cancelled."""
+    """Look at what plays again and again, and tell, the metrics too; until cancelled."""
     known: set[str] = set()
     while True:
         now: set[str] = set()
-        for attempt in await farm.store.do(lambda store: store.under_way()):
-            for notice in phone_notices(attempt.run, await farm.progress(attempt.run)):
-                now.add(notice.key)
-                sender.tell(notice)
+        rows: list[Mapping[str, Any]] = []
+        try:
+            playing = await farm.store.do(lambda store: store.under_way())
+            for attempt in playing:
+                found = await farm.progress(attempt.run)
+                rows += found
+                for notice in phone_notices(attempt.run, found):
+                    now.add(notice.key)
+                    sender.tell(notice)
+        except StoreError as error:  # the queue tells of it too; what was told before is not over
+            emit("actors.farm.look_failed", level="error", error=str(error))
+            await trio.sleep(LOOK_SECONDS)
+            continue
+        tell_phones(rows)
+        tell_engines(farm.engines)
         for key in known - now:
             sender.over(key)
         known = now
