@@ -14,6 +14,7 @@ from actors.farm.access import Caller, RequestError
 from actors.farm.bodies import json_object
 from actors.farm.daemon import Farm
 from actors.farm.live import Live, user_of
+from actors.farm.pin_desk import PinDesk
 from actors.farm.records import WHOLE_FARM, RunRecord
 from actors.farm.store import MAX_LISTED, Missing, Store
 from actors.farm.submission import parse_submission
@@ -39,6 +40,8 @@ class Api:
     """What each endpoint does. What is of another tenant is answered as if it were not there."""
 
     farm: Farm
+    pins: PinDesk | None = None
+    """Asks pinned questions; None: the farm has no assistant."""
     live: Live = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:

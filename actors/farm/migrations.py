@@ -63,5 +63,23 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TRIGGER audit_is_kept BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
     CREATE TRIGGER audit_is_true BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
     """,
+    """
+    CREATE TABLE pins (
+        pin        TEXT PRIMARY KEY,
+        tenant     TEXT NOT NULL,
+        user       TEXT NOT NULL,
+        token      TEXT NOT NULL,
+        draft      TEXT NOT NULL,
+        created_at REAL NOT NULL,
+        due_at     REAL,
+        began_at   REAL,
+        tries      INTEGER NOT NULL DEFAULT 0,
+        paused     TEXT,
+        beyond     INTEGER NOT NULL DEFAULT 0,
+        last       TEXT
+    ) STRICT;
+    CREATE INDEX pins_by_due ON pins (due_at) WHERE due_at IS NOT NULL AND paused IS NULL;
+    CREATE INDEX pins_by_owner ON pins (tenant, user);
+    """,
 )
 """Script number n brings a database of version n to version n + 1. In `pauses`, the phone `*` is the whole farm."""

@@ -18,13 +18,14 @@ from actors.farm.engines_api import EnginesApi, engine_endpoints
 from actors.farm.events import EventsDesk
 from actors.farm.live_api import LIVE_SCHEMAS, live_endpoints
 from actors.farm.openapi import document_for
+from actors.farm.pins_api import PIN_SCHEMAS, pin_endpoints
 from actors.farm.session_api import SESSION_SCHEMAS, session_endpoints
 from actors.farm.store import MAX_LISTED
 from actors.farm.work import RunState
 
 _INTEGER = {"type": "integer", "minimum": 0}
 _TEXT = {"type": "string"}
-BODIES: Mapping[str, Any] = {**SESSION_SCHEMAS, **LIVE_SCHEMAS, **ANSWER_SCHEMAS}
+BODIES: Mapping[str, Any] = {**SESSION_SCHEMAS, **LIVE_SCHEMAS, **ANSWER_SCHEMAS, **PIN_SCHEMAS}
 """Schemas of bodies that stand beside their endpoints."""
 
 
@@ -96,6 +97,7 @@ def endpoints_of(api: Api, callers: Callers) -> tuple[Endpoint, ...]:
         ),
         *session_endpoints(api.farm, callers),
         *answer_endpoints(AnswersApi()),
+        *pin_endpoints(api.farm, api.pins),
     )
     return table
 

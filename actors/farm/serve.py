@@ -30,6 +30,7 @@ from actors.farm.engines_api import EnginesApi
 from actors.farm.events import EventsDesk
 from actors.farm.loading import load_farm_config
 from actors.farm.pages import wall_routes
+from actors.farm.pin_desk import PinDesk
 from actors.farm.records import AttemptRecord
 from actors.farm.routes import farm_app
 from actors.farm.systemd import Notifier
@@ -97,7 +98,13 @@ async def serve_farm(
                     assistant_route(desk, origins=config.listen.origins, path=ASSISTANT_PATH),
                 )
             gate = Gate(callers)
-            api = Api(farm)
+            pins = None
+            if desk is not None:
+                is_draining = partial(_is_draining, desk)
+                pins = PinDesk(
+                    farm.store, desk.answering, desk.admission, tokens, sender, farm.clock, is_draining=is_draining
+                )
+            api = Api(farm, pins)
             stack.callback(api.live.close)
             events = EventsDesk(api.live, gate, EnginesApi(farm).view_for)
             app = ASGIWrapper(cast("Any", farm_app(api, gate, events, extra)))
@@ -114,6 +121,8 @@ async def serve_farm(
             async with open_signal_drain(drain) as signals, open_bare_nursery() as nursery:
                 nursery.start_soon(keep_tidy)
                 nursery.start_soon(run_telling, farm, sender)
+                if pins is not None:
+                    nursery.start_soon(pins.run)
                 nursery.start_soon(_reload_on_signal, farm, file, notifier)
                 nursery.start_soon(notifier.run_watchdog, partial(_is_alive, farm))
                 sockets = Sockets([sock], [], []) if config.listen.tls_certificate else Sockets([], [sock], [])
@@ -222,6 +231,10 @@ def _url(listen: FarmListen, sock: socket.socket) -> str:
     scheme = "https" if listen.tls_certificate is not None else "http"
     host = f"[{listen.host}]" if ":" in listen.host else listen.host
     return f"{scheme}://{host}:{sock.getsockname()[1]}"
+
+
+def _is_draining(desk: AnalystDesk) -> bool:
+    return desk.is_draining
 
 
 def _is_alive(farm: Farm) -> bool:

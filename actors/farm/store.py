@@ -15,6 +15,7 @@ import trio
 
 from actors.farm.afterwards import Again, Finish, Hold, Next
 from actors.farm.database import Database
+from actors.farm.pin_store import PinStore
 from actors.farm.records import (
     Action,
     AttemptRecord,
@@ -339,6 +340,11 @@ class Store:
         """What operators did, the newest first."""
         rows = self._db.rows("SELECT * FROM audit ORDER BY number DESC LIMIT ?", (min(limit, MAX_LISTED),))
         return [dict(row) for row in rows]
+
+    @property
+    def pins(self) -> PinStore:
+        """Questions that are asked again by themselves, in the same database."""
+        return PinStore(self._db)
 
     def check(self) -> None:
         """Read and write nothing, as a sign of life.

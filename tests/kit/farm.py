@@ -15,6 +15,8 @@ from hypercorn.config import Config, Sockets
 from hypercorn.trio.run import worker_serve
 from starlette.applications import Starlette
 
+from actors.analyst_limits import Admission, AssistantLimits
+from actors.answering import Answering
 from actors.farm.access import Gate
 from actors.farm.api import Api
 from actors.farm.callers import Callers, callers_for
@@ -24,6 +26,7 @@ from actors.farm.daemon import Farm, open_farm
 from actors.farm.engines_api import EnginesApi
 from actors.farm.events import EventsDesk
 from actors.farm.pages import wall_routes
+from actors.farm.pin_desk import PinDesk
 from actors.farm.records import RunRecord
 from actors.farm.routes import farm_app
 from actors.farm.serve import open_socket
@@ -32,6 +35,7 @@ from actors.farm.ticketing import ticket_key
 from actors.farm.work import RunState
 from actors.listen_config import TokensFile
 from actors.login_limits import FailedLogins
+from actors.notice_sender import NoticeSender
 from actors.token_store import Role, TokenStore, create_token
 from runtime.ids import TenantId
 from runtime.secret import Secret
@@ -120,8 +124,10 @@ class ServedFarm:
 
 
 @asynccontextmanager
-async def open_served(config: FarmConfig, **limits: Any) -> AsyncIterator[ServedFarm]:
-    """On a port of its own, in this process."""
+async def open_served(
+    config: FarmConfig, *, answering: Answering | None = None, **limits: Any
+) -> AsyncIterator[ServedFarm]:
+    """On a port of its own, in this process; with something that answers, questions may be pinned."""
     now = datetime.now(UTC)
     path = Path(config.tokens.file)
     tokens = {"nobody": Secret("corral_000000000000_" + "0" * 64)}
@@ -140,7 +146,12 @@ async def open_served(config: FarmConfig, **limits: Any) -> AsyncIterator[Served
         async with open_farm(config, program=PROGRAM) as farm, trio.open_nursery() as nursery:
             logins = FailedLogins(limits.get("failed_logins_per_minute", 100_000))
             gate = Gate(callers_for(store, logins, ticket_key(Path(config.farm.folder))))
-            api = Api(farm)
+            pins = None
+            if answering is not None:
+                sender = NoticeSender([], farm.clock, 1.0)
+                pins = PinDesk(farm.store, answering, Admission(AssistantLimits()), store, sender, farm.clock)
+                nursery.start_soon(pins.run)
+            api = Api(farm, pins)
             events = EventsDesk(api.live, gate, EnginesApi(farm).view_for)
             app = farm_app(api, gate, events, wall_routes(config.listen.origins))
             serve = partial(worker_serve, ASGIWrapper(cast("Any", app)), server, sockets=Sockets([], [sock], []))
