@@ -182,8 +182,23 @@ async def test_tls_and_the_assistant_beside_the_api(tmp_path: Path) -> None:
             async with open_remote(address, token, ca_file=tmp_path / "ca.pem") as remote:
                 await remote.ask(Question("q1", "answer"), take)
         assert events[-1].stage is Stage.ANSWER
+        client = FarmClient(url, token, tmp_path / "ca.pem")
+        pinned = await trio.to_thread.run_sync(_pinned, client)
+        assert (pinned["last"]["state"], pinned["last"]["summary"]) == ("succeeded", "42")
         process.send_signal(signal.SIGTERM)
         assert await trio.to_thread.run_sync(process.wait, PATIENCE_SECONDS) == 0
+
+
+def _pinned(client: FarmClient) -> Any:
+    """A pin, once it has its answer."""
+    made = client.call("POST", path_of("pins"), {"question": "answer"}).json
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        shown = client.call("GET", path_of("pins", made["id"])).json
+        if shown["last"] is not None:
+            return shown
+        time.sleep(0.05)
+    raise AssertionError("it was never asked")
 
 
 def _real(folder: Path) -> Path:
