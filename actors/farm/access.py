@@ -5,12 +5,12 @@ from enum import StrEnum
 from typing import Any
 
 import attrs
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from actors.configuration import ScenarioError
-from actors.farm.callers import Callers, Turned
+from actors.farm.callers import Callers, Known, Turned
 from actors.farm.database import StoreError
 from actors.farm.records import Action
 from actors.farm.store import Missing, Refused
@@ -131,10 +131,9 @@ class Gate:
         try:
             if endpoint.need is Need.NOBODY:
                 return await endpoint.handler(request)  # type: ignore[call-arg]  # an OpenHandler, by its need
-            known = await self.callers.who(request, ticket=endpoint.ticket)
-            if isinstance(known, Turned):
-                return turned_away(known)
-            caller = Caller(known.record, known.session)
+            caller = await self.caller_of(request, ticket=endpoint.ticket)
+            if isinstance(caller, Response):
+                return caller
             if not caller.may(endpoint.need):
                 _REFUSED.labels("role").inc()
                 return refusal(403, f"this needs the role {endpoint.need.value}")
@@ -156,6 +155,20 @@ class Gate:
         except Exception:  # noqa: BLE001  # a mistake of ours must neither end the daemon nor show itself to a client
             emit("actors.farm.request_failed", level="error", path=request.url.path, exc_info=True)
             return refusal(500, "an internal error: see the daemon's log")
+
+    async def caller_of(self, connection: HTTPConnection, *, ticket: bool = False) -> Caller | Response:
+        """Who calls, of a request or a websocket alike; or the answer to somebody who may not.
+
+        Args:
+            connection: What was opened.
+            ticket: It may also show a ticket; a websocket always may.
+        """
+        known = await self.callers.who(connection, ticket=ticket or connection.scope["type"] == "websocket")
+        return turned_away(known) if isinstance(known, Turned) else Caller(known.record, known.session)
+
+    async def still_good(self, caller: Caller) -> bool:
+        """The token of a caller who was let in has not been revoked, changed or expired since, nor its session ended."""
+        return await self.callers.is_still(Known(caller.token, caller.session))
 
 
 def turned_away(turned: Turned) -> Response:
