@@ -167,7 +167,7 @@ class Gate:
         return turned_away(known) if isinstance(known, Turned) else Caller(known.record, known.session)
 
     async def still_good(self, caller: Caller) -> bool:
-        """The token of a caller who was let in has not been revoked, changed or expired since, nor its session ended."""
+        """The token of a caller who was let in is as it was, and the session that was shown has not ended."""
         return await self.callers.is_still(Known(caller.token, caller.session))
 
 

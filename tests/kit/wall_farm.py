@@ -30,7 +30,7 @@ from actors.farm.serve import open_socket
 TOKEN = "corral_0123456789ab_" + "a" * 64
 HOSTILE = '<script>window.hurt=1</script><img src=x onerror="window.hurt=1">'
 ME = {"user": "ann", "tenant": "games", "roles": ["admin"], "expires_at": "2030-01-01T00:00:00Z"}
-SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="360" height="160"><rect width="360" height="160" fill="#fff"/>{}</svg>'
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="360" height="160">{}</svg>'
 SHA = "ab" * 32
 
 
@@ -51,20 +51,36 @@ def phone(number: int) -> dict[str, Any]:
         number, "enemy near"
     )
     live = {
-        **{"phone": f"10.0.0.{number}:5555", "app": HOSTILE if number == 1 else ("battler", "merge")[number % 2]},
-        **{"state": state, "step": 40 + number, "score": 12.5 * number, "action": "tap 0.4,0.6", "why": why},
-        **{"capture_ms": 31.0, "plan_ms": 420.0, "stale": 2, "no_effect": 1, "stall": 0.1, "outcome": "", "lost": 0},
-        **{"model": "Pixel 8", "android": "14", "remedy": ""},
+        "phone": f"10.0.0.{number}:5555",
+        "app": HOSTILE if number == 1 else ("battler", "merge")[number % 2],
+        "state": state,
+        "step": 40 + number,
+        "score": 12.5 * number,
+        "action": "tap 0.4,0.6",
+        "why": why,
+        "capture_ms": 31.0,
+        "plan_ms": 420.0,
+        "stale": 2,
+        "no_effect": 1,
+        "stall": 0.1,
+        "outcome": "",
+        "lost": 0,
+        "model": "Pixel 8",
+        "android": "14",
+        "remedy": "",
     }
     busy = number < 8
     return {
-        **{"phone": f"10.0.0.{number}:5555", "pool": ("lab", "cloud")[number % 2], "simulated": False},
-        **{
-            "labels": ["pixel"] if number % 3 else [],
-            "state": "busy" if busy else "free",
-            "attempt": "a1" if busy else None,
-        },
-        **{"paused": False, "paused_by": None, "live": live if busy else None, "taken_over_by": None},
+        "phone": f"10.0.0.{number}:5555",
+        "pool": ("lab", "cloud")[number % 2],
+        "simulated": False,
+        "labels": ["pixel"] if number % 3 else [],
+        "state": "busy" if busy else "free",
+        "attempt": "a1" if busy else None,
+        "paused": False,
+        "paused_by": None,
+        "live": live if busy else None,
+        "taken_over_by": None,
         "run": "20270115T080000Z-abcdef" if busy else None,
     }
 
@@ -76,8 +92,14 @@ def detail(row: dict[str, Any]) -> dict[str, Any]:
     told = {"at_ms": 1000, "why": HOSTILE, "outcome": "seen"}
     steps = [
         {
-            **{"at_ms": n, "capture_ms": 30 + n, "queue_ms": 10 * n % 70, "prefill_ms": 80, "decode_ms": 150 + 20 * n},
-            **{"act_ms": 40, "stale": n == 3, "why": "sticky"},
+            "at_ms": n,
+            "capture_ms": 30 + n,
+            "queue_ms": 10 * n % 70,
+            "prefill_ms": 80,
+            "decode_ms": 150 + 20 * n,
+            "act_ms": 40,
+            "stale": n == 3,
+            "why": "sticky",
         }
         for n in range(6)
     ]
@@ -89,7 +111,9 @@ def detail(row: dict[str, Any]) -> dict[str, Any]:
             {**tap, **told, "x": 0.2, "why": "enemy near"},
         ],
         "plan": {
-            **{"request": "r1", "asked_ms_ago": 300, "thinking": True},
+            "request": "r1",
+            "asked_ms_ago": 300,
+            "thinking": True,
             "actions": [{**tap, "x": 0.7, "y": 0.6, "state": "committed"}, {**swipe, "state": "next"}],
         },
         "ledger": steps,
@@ -104,23 +128,26 @@ def run(number: int, state: str, **more: Any) -> dict[str, Any]:
     """A run as the API shows it."""
     names = ("quickstart", "errands-login", HOSTILE, "faults-bad-day")
     return {
-        **{
-            "run": f"20270115T08000{number}Z-abcde{number}",
-            "number": number,
-            "state": state,
-            "held": None,
-            "reason": "",
-        },
-        **{
-            "flaky": number == 3,
-            "pinned": number == 4,
-            "tenant": "games",
-            "user": "ann",
-            "is_text": False,
-            "phones": 2,
-        },
-        **{"scenario": names[number % 4], "labels": ["pixel"], "priority": number % 9, "daily": None, "repeats": 0},
-        **{"on_interrupt": "requeue", "origin": None, "submitted_at": "2027-01-15T08:00:00Z", "ready_at": None},
+        "run": f"20270115T08000{number}Z-abcde{number}",
+        "number": number,
+        "state": state,
+        "held": None,
+        "reason": "",
+        "flaky": number == 3,
+        "pinned": number == 4,
+        "tenant": "games",
+        "user": "ann",
+        "is_text": False,
+        "phones": 2,
+        "scenario": names[number % 4],
+        "labels": ["pixel"],
+        "priority": number % 9,
+        "daily": None,
+        "repeats": 0,
+        "on_interrupt": "requeue",
+        "origin": None,
+        "submitted_at": "2027-01-15T08:00:00Z",
+        "ready_at": None,
         "ended_at": None if state in ("queued", "running") else "2027-01-15T08:20:00Z",
         **more,
     }
@@ -133,15 +160,21 @@ RUNS = [
 ENGINES = {
     "engines": [
         {
-            **{
-                "engine": name,
-                "model": "Qwen/Qwen3-VL-8B",
-                "state": state,
-                "url": "http://127.0.0.1:1",
-                "version": "v7",
-            },
-            **{"kv_usage": used, "running": 11, "queued": 3, "concurrency": 16, "knee": 14.2, "tpot_ms": 21.4},
-            **{"ttft_ms": 180, "homes": 24, "cached_share": 0.83, "circuit": "closed"},
+            "engine": name,
+            "model": "Qwen/Qwen3-VL-8B",
+            "state": state,
+            "url": "http://127.0.0.1:1",
+            "version": "v7",
+            "kv_usage": used,
+            "running": 11,
+            "queued": 3,
+            "concurrency": 16,
+            "knee": 14.2,
+            "tpot_ms": 21.4,
+            "ttft_ms": 180,
+            "homes": 24,
+            "cached_share": 0.83,
+            "circuit": "closed",
             "tokens": {
                 "input": 0,
                 "output": 0,
@@ -154,11 +187,43 @@ ENGINES = {
     "rollout": {"state": "canary", "engine": "sglang-1", "why": HOSTILE},
 }
 FINDING = {
-    **{"id": "f1", "kind": "crash", "title": f"NullPointerException at Shop.buy {HOSTILE}", "state": "new", "count": 7},
-    **{"first_seen": "2027-01-10T08:00:00Z", "last_seen": "2027-01-15T08:00:00Z", "runs": ["r1", "r2"], "flaky": True},
-    **{"example": {}, "cost": {"phone_minutes": 12.5}, "note": ""},
+    "id": "f1",
+    "kind": "crash",
+    "title": f"NullPointerException at Shop.buy {HOSTILE}",
+    "state": "new",
+    "count": 7,
+    "first_seen": "2027-01-10T08:00:00Z",
+    "last_seen": "2027-01-15T08:00:00Z",
+    "runs": ["r1", "r2"],
+    "flaky": True,
+    "example": {},
+    "cost": {"phone_minutes": 12.5},
+    "note": "",
     "examples": [{"run": RUNS[2]["run"], "phone": "10.0.0.1:5555", "episode": "e1", "why": HOSTILE}],
     "repro": {"scenario": "quickstart", "seed": 7, "episode": "e1", "command": "corral replay f1.zip"},
+}
+ATTEMPT = {
+    "attempt": "a1",
+    "number": 1,
+    "outcome": "succeeded",
+    "reason": HOSTILE,
+    "phones": ["10.0.0.1:5555"],
+    "exit_code": 0,
+    "started_at": "2027-01-15T08:00:00Z",
+    "ended_at": "2027-01-15T08:20:00Z",
+    "result": {"episodes": 4, "succeeded": 3},
+    "size_bytes": 1,
+    "removed": False,
+    "phone_minutes": 40.0,
+    "cost": 12.0,
+    "currency": "CNY",
+}
+COSTS = {
+    "currency": "CNY",
+    "tokens": {"input": 123456, "output": 2345},
+    "gpu_seconds": 321,
+    "phone_minutes": 40,
+    "money": 14.2,
 }
 ROWS = [["2027-01-1" + str(day), 120 + day * 7, HOSTILE if day == 3 else "ok"] for day in range(6)]
 SPEC = {"mark": "bar", "data": {"values": []}}
@@ -183,7 +248,7 @@ class WallFarm:
     async def answer(self, request: Request) -> Response:
         """Every address under /api/v1."""
         path, method = request.url.path.removeprefix("/api/v1/"), request.method
-        body = json.loads(await request.body() or b"{}") if method != "GET" else None
+        body: Any = json.loads(await request.body() or b"{}") if method != "GET" else None
         if any(path.startswith(one) for one in self.without):
             return JSONResponse({"error": "Not Found"}, 404)
         if path == "session" and method == "POST":
@@ -212,35 +277,7 @@ class WallFarm:
             case ["runs"] if method == "GET":
                 return JSONResponse({"runs": self.runs, "before": None})
             case ["runs", name] | ["runs", name, "cancel" | "pause" | "resume" | "pin"]:
-                found = next(one for one in self.runs if one["run"] == name)
-                if parts[-1] == "cancel":
-                    found["state"] = "cancelled"
-                attempt = {
-                    **{
-                        "attempt": "a1",
-                        "number": 1,
-                        "outcome": "succeeded",
-                        "reason": HOSTILE,
-                        "phones": ["10.0.0.1:5555"],
-                    },
-                    **{"exit_code": 0, "started_at": "2027-01-15T08:00:00Z", "ended_at": "2027-01-15T08:20:00Z"},
-                    **{
-                        "result": {"episodes": 4, "succeeded": 3},
-                        "size_bytes": 1,
-                        "removed": False,
-                        "phone_minutes": 40.0,
-                    },
-                    **{"cost": 12.0, "currency": "CNY"},
-                }
-                costs = {
-                    "tokens": {"input": 123456, "output": 2345},
-                    "gpu_seconds": 321,
-                    "phone_minutes": 40,
-                    "money": 14.2,
-                }
-                return JSONResponse(
-                    {**found, "attempts": [attempt], "progress": [], "costs": {**costs, "currency": "CNY"}}
-                )
+                return JSONResponse(self._run(name, is_cancelled=parts[-1] == "cancel"))
             case ["runs", _, "logs"]:
                 return Response(HOSTILE + "\nplaying\n", media_type="text/plain", headers={"x-next-offset": "100"})
             case ["runs", _, "filmstrip"]:
@@ -286,6 +323,12 @@ class WallFarm:
             "pins": {"pins": [{"id": "p1", "title": HOSTILE, "question": "answer"}]},
         }
         return JSONResponse(known.get(parts[0], {"done": True}))
+
+    def _run(self, name: str, *, is_cancelled: bool) -> dict[str, Any]:
+        found = next(one for one in self.runs if one["run"] == name)
+        if is_cancelled:
+            found["state"] = "cancelled"
+        return {**found, "attempts": [ATTEMPT], "progress": [], "costs": COSTS}
 
     async def events(self, socket: WebSocket) -> None:
         """The websocket of docs/farm-events.md."""

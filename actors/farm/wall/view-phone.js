@@ -79,7 +79,7 @@ export function openPhone(root, { live, go, me, may, isAdmin }, phone) {
     control.set(row.taken_over_by ?? null);
     fill(about, facts([
       [t("pool"), [row.pool, ...(row.labels ?? [])].join(" · ")],
-      playing && [t("app"), playing.app], playing && [t("score"), number(playing.score, 1)], playing && [t("steps"), number(playing.step)],
+      playing && [t("app"), playing.app], playing && [t("score_word"), number(playing.score, 1)], playing && [t("steps"), number(playing.step)],
       playing && [t("stale"), number(playing.stale)], playing && [t("no_effect"), number(playing.no_effect)],
       playing?.model ? [t("model"), `${playing.model} · Android ${playing.android}`] : null,
       phoneWhy(row) ? [t("why"), phoneWhy(row)] : null,

@@ -1,4 +1,4 @@
-"""The wall in a real browser: what people see and do. Pictures of every page are left in the folder `wall` of the test's."""
+"""The wall in a real browser: what people see and do. Each test leaves pictures in the folder `wall` of its own."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -236,7 +236,8 @@ async def test_every_page_in_both_lights_and_languages_and_hostile_text_does_not
             assert "[object" not in shown, name
             assert await page.evaluate("document.querySelectorAll('main script, main img[src=x]').length") == 0, name
             nameless = "[...document.querySelectorAll('main button, main input, main select, main textarea, main a')]"
-            nameless += ".filter(e => e.offsetParent && !(e.innerText || e.ariaLabel || e.labels?.length)).map(e => e.outerHTML)"
+            nameless += ".filter(e => e.offsetParent && !(e.innerText || e.ariaLabel || e.labels?.length))"
+            nameless += ".map(e => e.outerHTML)"
             assert await page.evaluate(nameless) == [], f"{name}: what a screen reader cannot name"
             wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert wide <= 0, f"{name} is wider than the window"
