@@ -328,7 +328,7 @@ class WallFarm:
         found = next(one for one in self.runs if one["run"] == name)
         if is_cancelled:
             found["state"] = "cancelled"
-        return {**found, "attempts": [ATTEMPT], "progress": [], "costs": COSTS}
+        return {**found, "attempts": [ATTEMPT], "progress": [phone(1)["live"]], "costs": COSTS}
 
     async def events(self, socket: WebSocket) -> None:
         """The websocket of docs/farm-events.md."""

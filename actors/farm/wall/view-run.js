@@ -36,8 +36,8 @@ export function openRun(root, { live, may }, name) {
     fill(attempts, run.attempts.length === 0 ? sentence(t("not_begun")) : attemptTable(run));
     fill(costs, costFacts(run));
     fill(progress, run.progress.length === 0 ? sentence(t("nothing_plays_now")) : table([
-      [t("phone"), (one) => h("a", { href: `#/phones/${encodeURIComponent(one.phone)}` }, one.phone)], [t("app"), (one) => one.app], [t("state"), (one) => badge(one.state)],
-      [t("step"), (one) => number(one.step), "number"], [t("score_word"), (one) => number(one.score, 1), "number"], [t("why"), (one) => one.why ?? "", "wide"],
+      [t("phone"), (one) => (live.phones.has(one.phone) ? h("a", { href: `#/phones/${encodeURIComponent(one.phone)}` }, one.phone) : one.phone)], [t("app"), (one) => one.app], [t("state"), (one) => badge(one.state)],
+      [t("steps"), (one) => number(one.step), "number"], [t("score_word"), (one) => number(one.score, 1), "number"], [t("why"), (one) => one.why ?? "", "wide"],
     ], run.progress, t("its_phones")));
     return run;
   }

@@ -1,5 +1,6 @@
 """The wall in a real browser: what people see and do. Each test leaves pictures in the folder `wall` of its own."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -234,6 +235,7 @@ async def test_every_page_in_both_lights_and_languages_and_hostile_text_does_not
             assert "undefined" not in shown, name
             assert "NaN" not in shown, name
             assert "[object" not in shown, name
+            assert re.search(r"\{\w+\}", shown) is None, f"{name}: a text without its value"
             assert await page.evaluate("document.querySelectorAll('main script, main img[src=x]').length") == 0, name
             nameless = "[...document.querySelectorAll('main button, main input, main select, main textarea, main a')]"
             nameless += ".filter(e => e.offsetParent && !(e.innerText || e.ariaLabel || e.labels?.length))"
