@@ -108,6 +108,24 @@ def _tell_ready(url: str) -> None:
 
 
 @farm.command()
+@click.argument("folder", default="farm-demo", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--port", type=click.IntRange(0, 65535), default=8780, show_default=True, help="0: any free one.")
+@click.option("--scenarios", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Whose runs play.")
+def demo(folder: Path, port: int, scenarios: Path | None) -> None:
+    """Make a farm of eight simulated phones in FOLDER, and serve it on this machine alone, until Ctrl-C.
+
+    Prints one link, which logs in by itself: whoever has it is the farm's admin. Something always plays.
+
+    Exit code: 0 ended as asked, 2 the folder's farm.toml is wrong, 3 the folder or the address cannot be had.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    from actors.farm import running  # noqa: PLC0415
+
+    bundled = Path(__file__).resolve().parents[2] / "scenarios"
+    sys.exit(running.demo(folder, scenarios or bundled, port, tell=click.echo))
+
+
+@farm.command()
 @CONFIG
 def check(config_file: Path) -> None:
     """Check CONFIG; nothing is started. Exit code: 0 sound, 2 every mistake was printed."""

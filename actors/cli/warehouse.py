@@ -11,6 +11,8 @@ import click
 
 from actors.cli.scenarios import EXIT_WRONG, print_problems
 from actors.configuration import Problem, ScenarioError
+from actors.warehouse.archive import ArchiveFailed, back_up
+from actors.warehouse.archive import restore as restore_archive
 from actors.warehouse.config import LoaderConfig, parse_loader_config
 from actors.warehouse.generations import PublicationFailed
 from actors.warehouse.load import Loaded, LoadFailed, TargetAway, follow, load_once, write_databases
@@ -102,6 +104,34 @@ def config(folder: Path) -> None:
     if path is None:
         _fail(f"{folder}: nothing is published yet: corral warehouse load {folder}")
     click.echo(str(path))
+
+
+@warehouse.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
+def backup(folder: Path, target: Path) -> None:
+    """Write everything in FOLDER to the file TARGET: spool and published files; runs may go on meanwhile."""
+    try:
+        count = back_up(folder, target)
+    except ArchiveFailed as error:
+        _fail(str(error), EXIT_WRONG)
+    except OSError as error:
+        _fail(f"{error.filename or target}: {error.strerror or error}")
+    click.echo(f"{target}: {count} files")
+
+
+@warehouse.command()
+@click.argument("source", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path))
+def restore(source: Path, folder: Path) -> None:
+    """Make FOLDER, which must not exist or be empty, from the file SOURCE of `corral warehouse backup`."""
+    try:
+        count = restore_archive(source, folder)
+    except ArchiveFailed as error:
+        _fail(str(error), EXIT_WRONG)
+    except OSError as error:
+        _fail(f"{error.filename or source}: {error.strerror or error}")
+    click.echo(f"{folder}: {count} files; corral warehouse load {folder} publishes what was not")
 
 
 def _config_of(where: Path) -> LoaderConfig:

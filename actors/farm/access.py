@@ -157,12 +157,17 @@ class Gate:
             return refusal(500, "an internal error: see the daemon's log")
 
     async def caller_of(self, connection: HTTPConnection, *, ticket: bool = False) -> Caller | Response:
-        """Who calls, of a request or a websocket alike; or the answer to somebody who may not."""
-        known = await self.callers.who(connection, ticket=ticket)
+        """Who calls, of a request or a websocket alike; or the answer to somebody who may not.
+
+        Args:
+            connection: What was opened.
+            ticket: It may also show a ticket; a websocket always may.
+        """
+        known = await self.callers.who(connection, ticket=ticket or connection.scope["type"] == "websocket")
         return turned_away(known) if isinstance(known, Turned) else Caller(known.record, known.session)
 
     async def still_good(self, caller: Caller) -> bool:
-        """A caller who was let in may stay: the token was not revoked, the session not ended since."""
+        """The token of a caller who was let in is as it was, and the session that was shown has not ended."""
         return await self.callers.is_still(Known(caller.token, caller.session))
 
 

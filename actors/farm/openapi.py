@@ -142,7 +142,8 @@ def document_for(
 def _operation(endpoint: Described) -> dict[str, Any]:
     is_open = endpoint.need == "nobody"
     failed = {"description": "", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
-    codes = {code: text for code, text in _CODES.items() if not (is_open and code in ("401", "403", "429"))}
+    is_asked = not is_open or endpoint.body is not None  # a log-in needs no token, and shows one
+    codes = {code: text for code, text in _CODES.items() if is_asked or code not in ("401", "403", "429")}
     operation: dict[str, Any] = {
         "summary": endpoint.summary,
         "description": "Needs no token." if is_open else f"Needs the role {endpoint.need}.",

@@ -12,6 +12,7 @@ from actors.asking import AskError
 from actors.configuration import ScenarioError
 from actors.farm.database import STATE_NAME, StoreError, open_database, open_folder
 from actors.farm.database import restore as restore_state
+from actors.farm.demo import run_demo
 from actors.farm.loading import load_farm_config
 from actors.farm.serve import serve_farm
 from actors.farm.systemd import take_notifier
@@ -37,6 +38,13 @@ def run(file: Path, *, log_json: bool, on_ready: Callable[[str], None]) -> int:
         trio.run(partial(serve_farm, file, config, notifier=notifier, on_ready=on_ready))
 
     return _told(work)
+
+
+def demo(folder: Path, scenarios: Path, port: int, *, tell: Callable[[str], None]) -> int:
+    """Make and serve a farm to look at; returns the exit code."""
+    configure(json=False, level="warning")
+    collect_rarely()
+    return _told(partial(run_demo, folder, scenarios, port, tell))
 
 
 def check(file: Path) -> int:

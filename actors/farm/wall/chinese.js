@@ -9,7 +9,7 @@ export const CHINESE = {
   "tab.phones": "手机", "tab.engines": "引擎", "tab.queue": "队列", "tab.runs": "运行", "tab.findings": "问题", "tab.ask": "提问", "tab.compare": "对比",
   counts: "{phones} 台手机中 {busy} 台忙 · {playing} 个运行中 · {queued} 个等待", drained: "已停止接单", "line.waiting": "连接断开，正在重试…", "line.absent": "没有实时事件：每隔几秒查询一次",
   filter: "筛选", filter_phones: "筛选：手机、应用、标签、状态", filter_runs: "筛选：场景、用户、状态", all_states: "全部状态", group_by: "分组", "group.none": "不分组", "group.pool": "按手机池", "group.app": "按应用", "group.state": "按状态",
-  of: "{all} 中的 {shown}", no_phones: "没有您可以使用的手机。", none_match: "没有符合筛选条件的手机。", score: "得分 {score}", step: "第 {step} 步",
+  of: "{all} 中的 {shown}", no_phones: "没有您可以使用的手机。", none_match: "没有符合筛选条件的手机。", score: "得分 {score}", score_word: "得分", step: "第 {step} 步",
   "state.free": "空闲", "state.busy": "忙", "state.playing": "运行中", "state.running": "运行中", "state.queued": "等待", "state.scheduled": "每天", "state.waiting": "等待", "state.starting": "启动中", "state.opening": "打开中", "state.preparing": "准备中",
   "state.draining": "排空中", "state.paused": "已暂停", "state.taken": "人工接管", "state.needs_human": "需要人工", "state.succeeded": "成功", "state.done": "结束", "state.failed": "失败", "state.errored": "出错", "state.wrong": "场景有误",
   "state.lost": "失联", "state.down": "停机", "state.up": "正常", "state.cancelled": "已取消", "state.interrupted": "被中断", "state.new": "新", "state.known": "已知", "state.fixed": "已修复", "state.ignored": "忽略", "state.held": "已暂停",

@@ -41,7 +41,7 @@ export function openControl(phone, surface, me, may) {
   }, { kind: "primary" });
   const key = (name) => action(t(`key.${name}`), () => send({ kind: "key", key: name }));
   const keys = h("div", { class: "row" }, key("back"), key("home"), key("recents"), key("enter"));
-  const text = h("input", { type: "text", id: "phone-text", "aria-label": t("type_text"), placeholder: t("type_text"), maxlength: "1000", autocomplete: "off" });
+  const text = h("input", { type: "text", id: "phone-text", "aria-label": t("type_text"), placeholder: t("type_text"), maxlength: "500", autocomplete: "off" });
   const typing = h("form", { class: "row", onsubmit: async (event) => {
     event.preventDefault();
     if (text.value === "") return;

@@ -26,7 +26,7 @@ export function openFindings(root) {
       [t("title"), (one) => h("a", { href: `#/findings/${encodeURIComponent(one.id)}` }, one.title), "wide"],
       [t("state"), (one) => [badge(one.state), one.flaky ? h("span", { class: "tag" }, t("flaky")) : null]],
       [t("count"), (one) => number(one.count), "number"], [t("in_runs"), (one) => number(Array.isArray(one.runs) ? one.runs.length : one.runs), "number"],
-      [t("first_seen"), (one) => moment(one.first_seen)], [t("last_seen"), (one) => moment(one.last_seen)],
+      [t("first_seen"), (one) => moment(one.first_seen), "when"], [t("last_seen"), (one) => moment(one.last_seen), "when"],
     ], shown, t("tab.findings")));
   }
 

@@ -19,15 +19,17 @@ export function openPhone(root, { live, go, me, may, isAdmin }, phone) {
   const needs = h("div", { role: "alert" });
   const state = h("span");
   const about = h("div");
+  const pauses = h("div");
   const tabs = { actions: h("div"), plan: h("div"), ledger: h("div"), log: h("div") };
   const section = (name) => h("section", { class: "panel" }, h("h2", {}, t(name)), tabs[name]);
   fill(root, heading(phone, state, h("div", { class: "tools" }, h("a", { href: "#/phones", class: "back" }, t("all_phones")))),
     h("div", { class: "phone" },
       h("div", { class: "left" }, needs, h("div", { class: "frame" }, surface, off), age, control.element),
-      h("div", { class: "right" }, h("section", { class: "panel" }, about), section("plan"), section("actions"), section("ledger"), section("log"))));
+      h("div", { class: "right" }, h("section", { class: "panel" }, about, pauses), section("plan"), section("actions"), section("ledger"), section("log"))));
   let last = { actions: [], plan: null };
   let seenAt = null;
   let asked = null;
+  let paused = null;
 
   live.onScreen(phone, async (header, jpeg) => {
     const image = await createImageBitmap(jpeg);
@@ -79,12 +81,16 @@ export function openPhone(root, { live, go, me, may, isAdmin }, phone) {
     control.set(row.taken_over_by ?? null);
     fill(about, facts([
       [t("pool"), [row.pool, ...(row.labels ?? [])].join(" · ")],
-      playing && [t("app"), playing.app], playing && [t("score"), number(playing.score, 1)], playing && [t("steps"), number(playing.step)],
+      playing && [t("app"), playing.app], playing && [t("score_word"), number(playing.score, 1)], playing && [t("steps"), number(playing.step)],
       playing && [t("stale"), number(playing.stale)], playing && [t("no_effect"), number(playing.no_effect)],
       playing?.model ? [t("model"), `${playing.model} · Android ${playing.android}`] : null,
       phoneWhy(row) ? [t("why"), phoneWhy(row)] : null,
       row.run ? [t("run"), h("a", { href: `#/runs/${encodeURIComponent(row.run)}` }, row.run)] : null,
-    ]), isAdmin ? pausing(row) : null);
+    ]));
+    if (isAdmin && row.paused !== paused) {
+      paused = row.paused; // the button stays, with its focus, while nothing changes
+      fill(pauses, pausing(row));
+    }
   }
 
   function pausing(row) {

@@ -21,24 +21,14 @@ export function openPhones(root, { live }) {
   fill(root, heading(t("tab.phones"), h("div", { class: "tools" }, text, state, group, count)), empty, grid);
 
   let chosenState = kept.state ?? "";
-  let watched = "";
   const visible = new Set();
-  // only tiles that can be seen are drawn for: the farm encodes nothing for the others
+  // pictures of tiles that cannot be seen are neither decoded nor drawn
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       if (entry.isIntersecting) visible.add(entry.target);
       else visible.delete(entry.target);
     }
-    watch();
   }, { rootMargin: "120px" });
-
-  function watch() {
-    const phones = [...visible].filter((tile) => tile.isConnected).map((tile) => tile.dataset.key).sort();
-    const wanted = JSON.stringify(phones);
-    if (wanted === watched) return;
-    watched = wanted;
-    live.watch({ phones: phones.length === live.phones.size ? ["*"] : phones, screens: THUMBNAIL, detail: null });
-  }
 
   function make(row) {
     const canvas = h("canvas", { width: "135", height: "240", "aria-hidden": "true" });
@@ -47,7 +37,7 @@ export function openPhones(root, { live }) {
       h("div", { class: "caption" }, h("span", { class: "title" }, row.phone), h("span", { class: "state" })),
       h("div", { class: "meta" }), h("div", { class: "why" }));
     seen.observe(tile);
-    live.onScreen(row.phone, (header, jpeg) => draw(canvas, header, jpeg));
+    live.onScreen(row.phone, (header, jpeg) => (visible.has(tile) ? draw(canvas, header, jpeg) : null));
     return tile;
   }
 
@@ -95,7 +85,6 @@ export function openPhones(root, { live }) {
     const tiles = [...grid.querySelectorAll("[data-rove]")];
     if (tiles.length > 0 && !tiles.some((one) => one.tabIndex === 0)) tiles[0].tabIndex = 0;
     for (const tile of [...visible]) if (!tile.isConnected) visible.delete(tile);
-    watch();
   }
 
   function change() {

@@ -40,7 +40,7 @@ export function openQueue(root, { live, may, isAdmin }) {
       [state === "queued" ? t("waits_for") : t("why"), (run) => run.reason ?? "", "wide"],
       [t("phones"), (run) => number(run.phones), "number"], [t("priority"), (run) => number(run.priority), "number"],
       [t("labels"), (run) => run.labels.join(", ")], [t("tenant"), (run) => `${run.tenant} · ${run.user}`],
-      [state === "scheduled" ? t("every_day") : t("submitted"), (run) => (run.daily ? `${run.daily.at} ${run.daily.zone}` : moment(run.submitted_at))],
+      [state === "scheduled" ? t("every_day") : t("submitted"), (run) => (run.daily ? `${run.daily.at} ${run.daily.zone}` : moment(run.submitted_at)), "when"],
       ["", (run) => runActions(run, may, async () => {})],
     ], runs, label);
   }

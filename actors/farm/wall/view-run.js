@@ -36,8 +36,8 @@ export function openRun(root, { live, may }, name) {
     fill(attempts, run.attempts.length === 0 ? sentence(t("not_begun")) : attemptTable(run));
     fill(costs, costFacts(run));
     fill(progress, run.progress.length === 0 ? sentence(t("nothing_plays_now")) : table([
-      [t("phone"), (one) => h("a", { href: `#/phones/${encodeURIComponent(one.phone)}` }, one.phone)], [t("app"), (one) => one.app], [t("state"), (one) => badge(one.state)],
-      [t("step"), (one) => number(one.step), "number"], [t("score"), (one) => number(one.score, 1), "number"], [t("why"), (one) => one.why ?? "", "wide"],
+      [t("phone"), (one) => (live.phones.has(one.phone) ? h("a", { href: `#/phones/${encodeURIComponent(one.phone)}` }, one.phone) : one.phone)], [t("app"), (one) => one.app], [t("state"), (one) => badge(one.state)],
+      [t("steps"), (one) => number(one.step), "number"], [t("score_word"), (one) => number(one.score, 1), "number"], [t("why"), (one) => one.why ?? "", "wide"],
     ], run.progress, t("its_phones")));
     return run;
   }
@@ -95,7 +95,7 @@ export function openRun(root, { live, may }, name) {
 function attemptTable(run) {
   return table([
     [t("attempt"), (one) => number(one.number), "number"], [t("outcome"), (one) => badge(one.outcome)], [t("why"), (one) => one.reason ?? "", "wide"],
-    [t("started"), (one) => moment(one.started_at)], [t("ended"), (one) => moment(one.ended_at)],
+    [t("started"), (one) => moment(one.started_at), "when"], [t("ended"), (one) => moment(one.ended_at), "when"],
     [t("episodes"), (one) => number(one.result?.episodes), "number"], [t("succeeded"), (one) => number(one.result?.succeeded), "number"],
     [t("phone_minutes"), (one) => number(one.phone_minutes, 1), "number"], [t("cost"), (one) => `${number(one.cost, 2)} ${one.currency}`, "number"],
     [t("phones"), (one) => one.phones.join(", "), "wide"],

@@ -52,7 +52,7 @@ export function openRuns(root, { live, go }) {
       [t("scenario"), (run) => h("a", { href: `#/runs/${encodeURIComponent(run.run)}` }, run.scenario)],
       [t("state"), (run) => [badge(run.state), run.flaky ? h("span", { class: "tag" }, t("flaky")) : null, run.pinned ? h("span", { class: "tag" }, t("pinned")) : null]],
       [t("why"), (run) => run.reason ?? "", "wide"], [t("phones"), (run) => number(run.phones), "number"],
-      [t("tenant"), (run) => `${run.tenant} · ${run.user}`], [t("submitted"), (run) => moment(run.submitted_at)], [t("ended"), (run) => moment(run.ended_at)],
+      [t("tenant"), (run) => `${run.tenant} · ${run.user}`], [t("submitted"), (run) => moment(run.submitted_at), "when"], [t("ended"), (run) => moment(run.ended_at), "when"],
       [t("run"), (run) => h("code", {}, run.run)],
     ], shown, t("tab.runs")));
   }

@@ -170,6 +170,9 @@ async def test_tls_and_the_assistant_beside_the_api(tmp_path: Path) -> None:
         ca_file = None if authority is None else tmp_path / authority
         return FarmClient(url, token, ca_file).call("GET", path_of("scenarios")).json
 
+    def ticket(url: str) -> Secret:
+        return Secret(FarmClient(url, token, tmp_path / "ca.pem").call("POST", path_of("tickets"), {}).json["ticket"])
+
     with served("tests.kit.farm_serve", str(file)) as (process, url):
         assert url.startswith("https://127.0.0.1:")
         assert await trio.to_thread.run_sync(call, url, "ca.pem") == {"scenarios": ["good"]}
@@ -185,6 +188,11 @@ async def test_tls_and_the_assistant_beside_the_api(tmp_path: Path) -> None:
         client = FarmClient(url, token, tmp_path / "ca.pem")
         pinned = await trio.to_thread.run_sync(_pinned, client)
         assert (pinned["last"]["state"], pinned["last"]["summary"]) == ("succeeded", "42")
+        made = await trio.to_thread.run_sync(ticket, url)
+        with trio.fail_after(PATIENCE_SECONDS):
+            async with open_remote(address, made, ca_file=tmp_path / "ca.pem") as remote:
+                await remote.ask(Question("q2", "answer"), take)
+        assert len([one for one in events if one.stage is Stage.ANSWER]) == 2, "a ticket is taken in a token's place"
         process.send_signal(signal.SIGTERM)
         assert await trio.to_thread.run_sync(process.wait, PATIENCE_SECONDS) == 0
 
