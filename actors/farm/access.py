@@ -106,6 +106,8 @@ class Endpoint:
     """Name of the schema of its body."""
     answer: str = "application/json"
     """Media type."""
+    status: int = 200
+    """Of an answer where all is well."""
     ticket: bool = False
     """It also takes a ticket as its token: what an embedded page needs, which has nothing else."""
 

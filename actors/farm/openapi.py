@@ -106,6 +106,11 @@ class Described(Protocol):
         ...
 
     @property
+    def status(self) -> int:
+        """Where all is well."""
+        ...
+
+    @property
     def need(self) -> str:
         """The role; `nobody` for none."""
         ...
@@ -154,7 +159,7 @@ def _operation(endpoint: Described) -> dict[str, Any]:
         ]
         + [{"name": name, "in": "query", "schema": dict(schema)} for name, schema in endpoint.query.items()],
         "responses": {
-            "200": {"description": "Done.", "content": {endpoint.answer: {}}},
+            str(endpoint.status): {"description": "Done.", "content": {endpoint.answer: {}}},
             **{code: {**failed, "description": text} for code, text in codes.items()},
         },
     }

@@ -172,7 +172,7 @@ def pin_endpoints(farm: Farm, desk: PinDesk | None) -> tuple[Endpoint, ...]:
     api, pin = PinsApi(farm, desk), "/api/v1/pins/{pin}"
     return (
         Endpoint("GET", "/api/v1/pins", Need.VIEWER, api.list_pins, "The caller's pinned questions; an admin's: all."),
-        Endpoint("POST", "/api/v1/pins", Need.VIEWER, api.add, "Pin a question.", body="Pin"),
+        Endpoint("POST", "/api/v1/pins", Need.VIEWER, api.add, "Pin a question.", body="Pin", status=201),
         Endpoint("GET", pin, Need.VIEWER, api.show, "One, with its last answer."),
         Endpoint("DELETE", pin, Need.VIEWER, api.remove, "Ask it no more."),
         Endpoint("POST", f"{pin}/run", Need.VIEWER, api.ask_now, "Ask it now."),

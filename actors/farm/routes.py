@@ -57,7 +57,7 @@ def endpoints_of(api: Api, callers: Callers) -> tuple[Endpoint, ...]:
                 "tenant": _TEXT,
             },
         ),
-        Endpoint("POST", "/api/v1/runs", Need.OPERATOR, api.submit, "Submit a run.", body="Submission"),
+        Endpoint("POST", "/api/v1/runs", Need.OPERATOR, api.submit, "Submit a run.", body="Submission", status=201),
         Endpoint("GET", run, Need.VIEWER, api.show_run, "One run, its attempts, and its phones while it plays."),
         Endpoint("POST", f"{run}/cancel", Need.OPERATOR, api.cancel, "End it."),
         Endpoint("POST", f"{run}/pause", Need.OPERATOR, api.pause, "Keep it from playing.", body="Pause"),

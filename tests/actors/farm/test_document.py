@@ -13,6 +13,7 @@ from schemathesis import checks
 from schemathesis.generation import GenerationMode
 
 from tests.kit.farm import ServedFarm, farm_config, open_served, submit, wait_over, write_scenario
+from tests.kit.pins import NumberAnswering
 
 EXAMPLES = 12  # of each endpoint and each of the two ways
 UNTRIED = (
@@ -27,7 +28,7 @@ UNTRIED = (
 @pytest.mark.parametrize("who", ["games.admin", "games.operator", "games.viewer", "nobody"])
 async def test_every_answer_is_one_that_the_document_tells_of(tmp_path: Path, who: str) -> None:
     write_scenario(tmp_path, "one")
-    async with open_served(farm_config(tmp_path)) as served:
+    async with open_served(farm_config(tmp_path), answering=NumberAnswering()) as served:
         run = (await submit(served.farm, "one")).run
         await wait_over(served.farm, run)
         known = {"run": run, "phone": "10.0.0.1:5555", "name": "summary.json"}
