@@ -1,7 +1,6 @@
 """What becomes of answers of the assistant: their charts as pictures, and their rows as files."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import attrs
@@ -13,7 +12,7 @@ from actors.farm.access import Caller, Endpoint, Need, RequestError
 from actors.farm.bodies import json_object
 from actors.farm.chart_drawing import ChartDrawer, DrawingBusy
 from actors.farm.chart_spec import ChartRefused
-from actors.farm.tables import TableFormat, TableWrong, disposition, parse_table, write_table
+from actors.farm.tables import Table, TableFormat, TableWrong, disposition, parse_table, write_table
 
 CHART_BYTES = 2 << 20  # of a request
 TABLE_BYTES = 8 << 20
@@ -58,13 +57,18 @@ class AnswersApi:
 
     async def write(self, request: Request, _caller: Caller) -> Response:
         """A file to keep."""
+        body = await json_object(request, TABLE_BYTES)
         try:
-            table = parse_table(await json_object(request, TABLE_BYTES))
+            table, content = await trio.to_thread.run_sync(_written, body, limiter=self._writing)
         except TableWrong as error:
             raise RequestError(str(error), status=422) from error
-        content = await trio.to_thread.run_sync(partial(write_table, table), limiter=self._writing)
         headers = {"content-disposition": disposition(table)}
         return Response(content, media_type=table.format.media_type, headers=headers)
+
+
+def _written(body: Mapping[str, Any]) -> tuple[Table, bytes]:
+    table = parse_table(body)
+    return table, write_table(table)
 
 
 def answer_endpoints(api: AnswersApi) -> tuple[Endpoint, ...]:

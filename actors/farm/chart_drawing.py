@@ -47,7 +47,7 @@ class ChartDrawer:
             DrawingBusy: there are too many.
         """
         try:
-            source = json.dumps(drawable(spec), ensure_ascii=False).encode(errors="replace")
+            source = await trio.to_thread.run_sync(_source, spec)
         except ChartRefused:
             _DRAWN.labels("refused").inc()
             raise
@@ -75,6 +75,10 @@ class ChartDrawer:
         self._kept[key] = svg
         while sum(map(len, self._kept.values())) > KEPT_BYTES:
             self._kept.popitem(last=False)
+
+
+def _source(spec: Mapping[str, Any]) -> bytes:
+    return json.dumps(drawable(spec), ensure_ascii=False).encode(errors="replace")
 
 
 async def _draw(source: bytes) -> bytes:

@@ -13,6 +13,12 @@ from runtime.ids import TenantId
 MAX_TRIES = 2  # begun and never ended: a question that the daemon did not survive is left alone after them
 
 
+_LIGHT = (
+    "pin, tenant, user, token, draft, created_at, due_at, began_at, tries, paused, beyond, "
+    "json_remove(last, '$.columns', '$.rows', '$.chart', '$.sql') AS last"
+)
+
+
 class TooManyPins(Exception):
     """There are as many as there may be; the text says whose."""
 
@@ -51,13 +57,13 @@ class PinStore:
         return _pin(rows[0]) if rows else None
 
     def of(self, tenant: TenantId, user: str) -> list[Pin]:
-        """Those of an owner, the oldest first."""
-        sql = "SELECT * FROM pins WHERE tenant = ? AND user = ? ORDER BY created_at, pin"
+        """Those of an owner, the oldest first; their answers without rows and charts, which may be large."""
+        sql = f"SELECT {_LIGHT} FROM pins WHERE tenant = ? AND user = ? ORDER BY created_at, pin"  # noqa: S608  # ours
         return [_pin(row) for row in self._db.rows(sql, (tenant, user))]
 
     def all(self, limit: int) -> list[Pin]:
-        """Those of everybody, the oldest first."""
-        sql = "SELECT * FROM pins ORDER BY created_at, pin LIMIT ?"
+        """As `of`, those of everybody."""
+        sql = f"SELECT {_LIGHT} FROM pins ORDER BY created_at, pin LIMIT ?"  # noqa: S608  # ours
         return [_pin(row) for row in self._db.rows(sql, (limit,))]
 
     def remove(self, pin: str) -> bool:

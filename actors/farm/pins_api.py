@@ -94,7 +94,7 @@ class PinsApi:
             pins = await self.farm.store.do(lambda store: store.pins.all(MAX_LISTED))
         else:
             pins = await self.farm.store.do(lambda store: store.pins.of(caller.tenant, caller.token.user))
-        return JSONResponse({"pins": [pin_view(pin, whole=False) for pin in pins]})
+        return JSONResponse({"pins": [pin_view(pin) for pin in pins]})
 
     async def add(self, request: Request, caller: Caller) -> Response:
         """201 with the pin, which is asked at once."""
@@ -111,12 +111,12 @@ class PinsApi:
         except TooManyPins as error:
             raise Refused(str(error)) from error
         desk.look_again()
-        return JSONResponse(pin_view(pin, whole=True), status_code=201)
+        return JSONResponse(pin_view(pin), status_code=201)
 
     async def show(self, request: Request, caller: Caller) -> Response:
         """With its last answer."""
         self._desk()
-        return JSONResponse(pin_view(await self._pin(request, caller), whole=True))
+        return JSONResponse(pin_view(await self._pin(request, caller)))
 
     async def remove(self, request: Request, caller: Caller) -> Response:
         """With its answer; if it is being asked, that ends."""
@@ -138,7 +138,7 @@ class PinsApi:
         if not await self.farm.store.do(lambda store: store.pins.ask_now(pin.id, now, token)):
             raise Refused(f"pin {pin.id} is being asked already, or is paused until its owner runs it")
         desk.look_again()
-        return JSONResponse(pin_view(await self._pin(request, caller), whole=True))
+        return JSONResponse(pin_view(await self._pin(request, caller)))
 
     def _desk(self) -> PinDesk:
         if self.desk is None:
@@ -179,18 +179,11 @@ def pin_endpoints(farm: Farm, desk: PinDesk | None) -> tuple[Endpoint, ...]:
     )
 
 
-def pin_view(pin: Pin, *, whole: bool) -> dict[str, Any]:
-    """What the API shows of one.
-
-    Args:
-        pin: It.
-        whole: With the rows and the chart of its last answer.
-    """
+def pin_view(pin: Pin) -> dict[str, Any]:
+    """What the API shows of one, with as much of its last answer as was read of the state."""
     last = None if pin.last is None else {**pin.last, "at": moment(pin.last["at"])}
     if last is not None:
         last["failed_at"] = moment(last.get("failed_at"))
-        if not whole:
-            last = {key: value for key, value in last.items() if key not in ("columns", "rows", "chart", "sql")}
     return {
         "id": pin.id,
         **draft_as_json(pin.draft),

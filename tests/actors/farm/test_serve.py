@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -195,6 +196,38 @@ async def test_tls_and_the_assistant_beside_the_api(tmp_path: Path) -> None:
         assert len([one for one in events if one.stage is Stage.ANSWER]) == 2, "a ticket is taken in a token's place"
         process.send_signal(signal.SIGTERM)
         assert await trio.to_thread.run_sync(process.wait, PATIENCE_SECONDS) == 0
+
+
+async def test_a_killed_farm_asks_its_pins_again(tmp_path: Path) -> None:
+    write_scenario(tmp_path, "good")
+    token = make_token(tmp_path)
+    (tmp_path / "databases.toml").write_text("")
+    (tmp_path / "assistant.toml").write_text('[sql]\nfile = "databases.toml"\n')
+    file = write_config(tmp_path, "x")
+    file.write_text(file.read_text() + '[assistant]\nfile = "assistant.toml"\n')
+
+    def until_tried(pin: str, times: int) -> bool:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            state = sqlite3.connect(f"file:{tmp_path / 'farm' / 'state.sqlite3'}?mode=ro", uri=True)
+            try:
+                row = state.execute("SELECT tries, began_at FROM pins WHERE pin = ?", (pin,)).fetchone()
+            finally:
+                state.close()
+            if row[0] == times and row[1] is not None:
+                return True
+            time.sleep(0.05)
+        return False
+
+    with served("tests.kit.farm_serve", str(file)) as (process, url):
+        made = FarmClient(url, token).call("POST", path_of("pins"), {"question": "wait"}).json["id"]
+        assert await trio.to_thread.run_sync(until_tried, made, 1)
+        process.kill()
+        process.wait()
+    with served("tests.kit.farm_serve", str(file)) as (process, url):
+        assert await trio.to_thread.run_sync(until_tried, made, 2)
+        shown = FarmClient(url, token).call("GET", path_of("pins", made)).json
+        assert (shown["state"], shown["question"]) == ("asking", "wait")
 
 
 def _pinned(client: FarmClient) -> Any:
