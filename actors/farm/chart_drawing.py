@@ -56,7 +56,7 @@ class ChartDrawer:
             self._kept.move_to_end(key)
             _DRAWN.labels("kept").inc()
             return self._kept[key]
-        if self._slots.statistics().tasks_waiting >= WAITING:
+        if self.waiting >= WAITING:
             _DRAWN.labels("busy").inc()
             raise DrawingBusy("too many charts are being drawn: try again in a moment")
         with trio.move_on_after(WAIT_SECONDS) as patience:
@@ -71,6 +71,11 @@ class ChartDrawer:
         self._keep(key, svg)
         return svg
 
+    @property
+    def waiting(self) -> int:
+        """Charts that wait for others to be drawn."""
+        return self._slots.statistics().tasks_waiting
+
     def _keep(self, key: bytes, svg: bytes) -> None:
         self._kept[key] = svg
         while sum(map(len, self._kept.values())) > KEPT_BYTES:
@@ -82,9 +87,10 @@ def _source(spec: Mapping[str, Any]) -> bytes:
 
 
 async def _draw(source: bytes) -> bytes:
-    with trio.move_on_after(SECONDS) as patience:
+    done = None
+    with trio.move_on_after(SECONDS):
         done = await trio.run_process(_PROGRAM, stdin=source, capture_stdout=True, capture_stderr=True, check=False)
-    if patience.cancelled_caught:
+    if done is None:
         _DRAWN.labels("late").inc()
         raise ChartRefused(f"it was not drawn within {SECONDS:g} s")
     if done.returncode == 0 and len(done.stdout) <= MAX_SVG_BYTES:

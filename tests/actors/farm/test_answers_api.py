@@ -9,8 +9,9 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+import trio
 
-from actors.farm.chart_drawing import ChartDrawer
+from actors.farm.chart_drawing import AT_A_TIME, WAITING, ChartDrawer, DrawingBusy
 from actors.farm.chart_spec import MAX_ROWS, ChartRefused, drawable
 from actors.farm.client import FarmRefused
 from actors.farm.tables import MAX_CELLS, MAX_TEXT, TableWrong, file_name, parse_table, write_table
@@ -101,6 +102,35 @@ async def test_parts_that_do_not_fit_are_refused_and_the_next_chart_is_drawn() -
 
     assert b"<svg" in await drawer.draw(odd)
     assert b"<svg" in await drawer.draw(chart(mark="line"))
+
+
+async def test_what_draws_too_long_or_dies_ends_one_chart(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawer, module = ChartDrawer(), "actors.farm.chart_drawing"
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{module}._PROGRAM", ("/bin/sleep", "60"))
+        patch.setattr(f"{module}.SECONDS", 0.2)
+        with pytest.raises(ChartRefused, match=r"not drawn within 0\.2 s"):
+            await drawer.draw(chart())
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{module}._PROGRAM", ("/bin/sh", "-c", "kill -ABRT $$"))
+        with pytest.raises(ChartRefused, match="the log says why"):
+            await drawer.draw(chart())
+
+    assert b"<svg" in await drawer.draw(chart())
+
+
+async def test_only_so_many_wait_for_their_chart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.farm.chart_drawing._PROGRAM", ("/bin/sleep", "60"))
+    drawer = ChartDrawer()
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            for number in range(AT_A_TIME + WAITING):
+                nursery.start_soon(drawer.draw, chart(title=str(number)))
+            while drawer.waiting < WAITING:
+                await trio.sleep(0.01)
+            with pytest.raises(DrawingBusy):
+                await drawer.draw(chart())
+            nursery.cancel_scope.cancel()
 
 
 def table(kind: str, **parts: Any) -> dict[str, Any]:
