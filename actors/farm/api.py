@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from actors.farm.access import Caller, RequestError
+from actors.farm.asked import asked_attempt, asked_number, asked_run
 from actors.farm.daemon import Farm
 from actors.farm.records import WHOLE_FARM, RunRecord
 from actors.farm.store import MAX_LISTED, Missing, Store
@@ -81,12 +82,12 @@ class Api:
             tenant = TenantId(query["tenant"]) if "tenant" in query else None
         elif query.get("tenant", caller.tenant) != caller.tenant:
             return JSONResponse({"runs": [], "before": None})
-        limit = _integer(query.get("limit"), "limit") or 100
+        limit = asked_number(request, "limit") or 100
         find = partial(
             Store.runs,
             tenant=tenant,
             states=[] if state is None else [RunState(state)],
-            before=_integer(query.get("before"), "before"),
+            before=asked_number(request, "before"),
             limit=limit,
         )
         found = await self.farm.store.do(find)
@@ -105,8 +106,8 @@ class Api:
     async def logs(self, request: Request, caller: Caller) -> Response:
         """Bytes of the log from an offset on, or its end."""
         attempt = await self._attempt(request, caller)
-        offset = _integer(request.query_params.get("offset"), "offset")
-        limit = _integer(request.query_params.get("limit"), "limit")
+        offset = asked_number(request, "offset")
+        limit = asked_number(request, "limit")
         take = min(LOG_BYTES if limit is None else limit, MAX_LOG_BYTES)
         log = self.farm.files(attempt).log
         text, following = await trio.to_thread.run_sync(_read_log, log, offset, take)
@@ -141,7 +142,7 @@ class Api:
 
     async def audit(self, request: Request, _caller: Caller) -> Response:
         """The newest first."""
-        limit = _integer(request.query_params.get("limit"), "limit") or 100
+        limit = asked_number(request, "limit") or 100
         actions = await self.farm.store.do(lambda store: store.actions(limit))
         return JSONResponse({"actions": [{**one, "at": moment(one["at"])} for one in actions]})
 
@@ -149,30 +150,30 @@ class Api:
 
     async def submit(self, request: Request, caller: Caller) -> Response:
         """201 with the run."""
-        found = parse_submission(await self._object(request))
-        await self._note(caller, "submit", found.scenario or "text")
+        found = parse_submission(await self.object_of(request))
+        await self.note(caller, "submit", found.scenario or "text")
         record = await self.farm.submit(found, tenant=caller.tenant, user=caller.token.user)
         return JSONResponse(self._view(record), status_code=201)
 
     async def cancel(self, request: Request, caller: Caller) -> Response:
         """The run as it is now; one that plays takes a moment to end."""
         record = await self._run(request, caller)
-        await self._note(caller, "cancel", record.run)
+        await self.note(caller, "cancel", record.run)
         return JSONResponse(self._view(await self.farm.cancel(record.run, caller.token.user)))
 
     async def pause(self, request: Request, caller: Caller) -> Response:
         """The run as it is now."""
         record = await self._run(request, caller)
-        await self._note(caller, "pause", record.run)
+        await self.note(caller, "pause", record.run)
         return JSONResponse(self._view(await self.farm.pause(record.run, caller.token.user)))
 
     async def resume(self, request: Request, caller: Caller) -> Response:
         """The run as it is now."""
         record = await self._run(request, caller)
-        phone = (await self._object(request)).get("phone")
+        phone = (await self.object_of(request)).get("phone")
         if phone is not None and not isinstance(phone, str):
             raise RequestError("'phone' must be a text")
-        await self._note(caller, "resume", record.run, phone or "")
+        await self.note(caller, "resume", record.run, phone or "")
         return JSONResponse(self._view(await self.farm.resume(record.run, phone)))
 
     async def pin(self, request: Request, caller: Caller) -> Response:
@@ -187,7 +188,7 @@ class Api:
         """What plays there goes on to its end."""
         phone = request.path_params["phone"]
         self._check_phone(phone)
-        await self._note(caller, "pause phone", phone)
+        await self.note(caller, "pause phone", phone)
         await self.farm.pause_phone(phone, caller.token.user)
         return JSONResponse({"phone": phone, "paused": True})
 
@@ -196,48 +197,37 @@ class Api:
         phone = request.path_params["phone"]
         if phone == WHOLE_FARM:
             raise Missing("there is no such phone")
-        await self._note(caller, "resume phone", phone)
+        await self.note(caller, "resume phone", phone)
         return JSONResponse({"phone": phone, "paused": False, "was_paused": await self.farm.resume_phone(phone)})
 
     async def drain(self, _request: Request, caller: Caller) -> Response:
         """Survives a restart, until somebody takes it back."""
-        await self._note(caller, "drain", "farm")
+        await self.note(caller, "drain", "farm")
         await self.farm.pause_phone(WHOLE_FARM, caller.token.user)
         return JSONResponse({"drained": True, "playing": self.farm.statistics().playing})
 
     async def undrain(self, _request: Request, caller: Caller) -> Response:
         """Runs start again."""
-        await self._note(caller, "undrain", "farm")
+        await self.note(caller, "undrain", "farm")
         await self.farm.resume_phone(WHOLE_FARM)
         return JSONResponse({"drained": False})
 
     async def _pin(self, request: Request, caller: Caller, *, pinned: bool) -> Response:
         record = await self._run(request, caller)
-        await self._note(caller, "pin" if pinned else "unpin", record.run)
+        await self.note(caller, "pin" if pinned else "unpin", record.run)
         await self.farm.store.do(lambda store: store.pin(record.run, pinned=pinned))
         return JSONResponse({**self._view(record), "pinned": pinned})
 
-    async def _note(self, caller: Caller, action: str, target: str, detail: str = "") -> None:
+    async def note(self, caller: Caller, action: str, target: str, detail: str = "") -> None:
         """Before it is done: what cannot be noted is not done."""
         now = self.farm.clock()
         await self.farm.store.do(lambda store: store.note(caller.action(action, target, detail), now))
 
     async def _run(self, request: Request, caller: Caller) -> RunRecord:
-        name = request.path_params["run"]
-        record = await self.farm.store.do(lambda store: store.run(name))
-        if not caller.sees(record.work.tenant):
-            raise Missing(f"there is no run {name!r}")
-        return record
+        return await asked_run(self.farm, request.path_params["run"], caller)
 
     async def _attempt(self, request: Request, caller: Caller) -> str:
-        """The id of the attempt that is asked for; without a number, of the last."""
-        record = await self._run(request, caller)
-        attempts = await self.farm.store.do(lambda store: store.attempts(record.run))
-        number = _integer(request.query_params.get("attempt"), "attempt")
-        found = [one for one in attempts if number in (None, one.number)]
-        if not found:
-            raise Missing(f"run {record.run} has no such attempt")
-        return found[-1].attempt
+        return (await asked_attempt(self.farm, request, caller)).attempt
 
     def _check_phone(self, phone: str) -> None:
         if phone not in {one.id for one in self.farm.config.farm_phones()}:
@@ -247,7 +237,7 @@ class Api:
         waits = self.farm.reason_for(record.run) if record.state is RunState.QUEUED else ""
         return run_view(record, waits)
 
-    async def _object(self, request: Request) -> Mapping[str, Any]:
+    async def object_of(self, request: Request) -> Mapping[str, Any]:
         """The body as an object; an empty one is an empty object."""
         body = bytearray()
         most = self.farm.config.limits.body_bytes
@@ -267,14 +257,6 @@ class Api:
         if not isinstance(found, dict):
             raise RequestError("the body must be a JSON object")
         return found
-
-
-def _integer(text: str | None, name: str) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= 15):
-        raise RequestError(f"{name!r} must be a number, 0 or more: {text[:20]!r}")
-    return int(text)
 
 
 def _read_log(log: Path, offset: int | None, limit: int) -> tuple[bytes, int]:

@@ -20,6 +20,7 @@ from actors.farm.command import engine_overrides
 from actors.farm.config import FarmConfig
 from actors.farm.database import StoreError, open_database, open_folder
 from actors.farm.engines import FarmEngines, Rollout, open_engines
+from actors.farm.findings_desk import FindingsDesk
 from actors.farm.housekeeping import run_retention
 from actors.farm.queue import MIN_CHARGED_SECONDS, Share, Waiting, decide
 from actors.farm.records import WHOLE_FARM, AttemptRecord, Pause, RunRecord
@@ -76,6 +77,7 @@ class Farm:
     clock: Callable[[], float]
     attempts: Attempts = attrs.field(init=False)
     engines: FarmEngines = attrs.field(init=False)
+    findings: FindingsDesk = attrs.field(init=False)
     _reasons: Mapping[str, str] = attrs.field(factory=dict, init=False)
     _wake: trio.Event = attrs.field(factory=trio.Event, init=False)
     _ending: bool = attrs.field(default=False, init=False)
@@ -176,6 +178,11 @@ class Farm:
     def look_again(self) -> None:
         """Something has changed that the queue depends on."""
         self._wake.set()
+
+    def attempt_ended(self) -> None:
+        """Its phones are free, and what it left can be read."""
+        self.look_again()
+        self.findings.look_again()
 
     def reload(self, config: FarmConfig) -> None:
         """Use other phones, engines, tenants, limits and prices from now on; what plays is left alone."""
@@ -349,6 +356,7 @@ async def open_farm(
                 open_engines(lambda: farm.config, folder, tell=tell_rollout) as farm.engines,
                 open_bare_nursery() as nursery,
             ):
+                farm.findings = FindingsDesk(folder, farm.store, clock)
                 farm.attempts = Attempts(
                     lambda: farm.config,
                     folder,
@@ -357,11 +365,12 @@ async def open_farm(
                     program,
                     farm.engines.door.path,
                     clock,
-                    farm.look_again,
+                    farm.attempt_ended,
                     tell,
                 )
                 await farm.attempts.recover()
                 nursery.start_soon(farm.run_queue)
+                nursery.start_soon(farm.findings.run)
                 nursery.start_soon(run_retention, lambda: farm.config.retention, folder, farm.store, clock)
                 yield farm
                 nursery.cancel_scope.cancel()

@@ -111,8 +111,16 @@ class Described(Protocol):
         ...
 
 
-def document_for(endpoints: Sequence[Described], version: str) -> dict[str, Any]:
-    """The whole document."""
+def document_for(
+    endpoints: Sequence[Described], version: str, schemas: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The whole document.
+
+    Args:
+        endpoints: All of them.
+        version: Of the release.
+        schemas: Of bodies, beside those that stand here.
+    """
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         path = _PARAMETER.sub(r"{\1}", endpoint.path)
@@ -122,7 +130,7 @@ def document_for(endpoints: Sequence[Described], version: str) -> dict[str, Any]
         "info": {"title": "Corral farm", "version": version},
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": dict(SCHEMAS),
+            "schemas": {**SCHEMAS, **(schemas or {})},
         },
         "paths": paths,
     }

@@ -1,6 +1,8 @@
 """The farm's HTTP API as one table of endpoints, from which routes and the OpenAPI document are made (docs/farm.md)."""
 
+from collections.abc import Mapping
 from importlib import metadata
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -11,10 +13,13 @@ from starlette.routing import BaseRoute
 from actors.farm.access import HEADERS, Endpoint, Gate, Need, refusal
 from actors.farm.api import RESULTS, Api
 from actors.farm.engines_api import EnginesApi, engine_endpoints
+from actors.farm.findings_api import FINDING_SCHEMAS, finding_endpoints
 from actors.farm.openapi import document_for
 from actors.farm.store import MAX_LISTED
 from actors.farm.work import RunState
 
+BODIES: Mapping[str, Any] = {**FINDING_SCHEMAS}
+"""Schemas of bodies that stand beside their endpoints."""
 _INTEGER = {"type": "integer", "minimum": 0}
 _TEXT = {"type": "string"}
 
@@ -24,10 +29,11 @@ def endpoints_of(api: Api) -> tuple[Endpoint, ...]:
     run, phone = "/api/v1/runs/{run}", "/api/v1/phones/{phone}"
 
     async def openapi(_request: Request) -> Response:
-        return JSONResponse(document_for(table, metadata.version("corral")))
+        return JSONResponse(document_for(table, metadata.version("corral"), BODIES))
 
     table = (
         *engine_endpoints(EnginesApi(api.farm)),
+        *finding_endpoints(api),
         Endpoint("GET", "/healthz", Need.NOBODY, api.healthz, "Whether the daemon lives."),
         Endpoint("GET", "/readyz", Need.NOBODY, api.readyz, "Whether it takes runs."),
         Endpoint("GET", "/api/v1/openapi.json", Need.NOBODY, openapi, "This document."),
