@@ -1,7 +1,7 @@
 """Endpoints of a tenant's findings: what goes wrong, what people say of it, and how it can be seen again."""
 
 from collections.abc import Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
 import attrs
 import trio

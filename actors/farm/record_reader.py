@@ -21,7 +21,7 @@ MAX_ANSWER_BYTES = 32 << 20
 MAX_LOOKS = 2
 READ_BYTES = 1 << 20
 
-_FAILED = counter("actors_farm_failed_readings_total", "Run folders that could not be read.", ["job"])
+_FAILED = counter("actors_farm_unread_tasks_total", "Run folders that could not be read.", ["job"])
 
 
 class Unreadable(Refused):

@@ -16,7 +16,7 @@ from actors.farm.api import MAX_LOG_BYTES, RESULTS, Api
 from actors.farm.client import FarmRefused, path_of
 from actors.farm.config import AdbPool, PricesConfig
 from actors.farm.openapi import SCHEMAS, document_for
-from actors.farm.routes import endpoints_of
+from actors.farm.routes import BODIES, endpoints_of
 from actors.token_store import Role
 from tests.kit.farm import ServedFarm, farm_config, open_served, wait_over, wait_playing, write_scenario
 
@@ -163,6 +163,7 @@ def _post(served: ServedFarm, body: bytes) -> tuple[int, bytes]:
 
 
 def filled(path: str, run: str) -> str:
+    path = path.replace("{finding}", "0" * 12).replace("{sha}", "0" * 64)
     return path.replace("{run}", run).replace("{phone}", "10.0.0.0:5555").replace("{name}", "summary.json")
 
 
@@ -320,7 +321,7 @@ async def test_the_document_names_every_endpoint_and_its_role(tmp_path: Path) ->
         endpoints = endpoints_of(Api(served.farm))
         document = (await served.call("nobody", "GET", "/api/v1/openapi.json")).json
 
-        assert document == document_for(endpoints, document["info"]["version"])
+        assert document == document_for(endpoints, document["info"]["version"], BODIES)
         for one in endpoints:
             operation = document["paths"][one.path][one.method.lower()]
             assert operation["security"] == ([] if one.need is Need.NOBODY else [{"token": []}])
