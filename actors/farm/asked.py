@@ -30,11 +30,19 @@ async def asked_attempt(farm: Farm, request: Request, caller: Caller) -> Attempt
         RequestError: the number is none.
     """
     record = await asked_run(farm, request.path_params["run"], caller)
-    attempts = await farm.store.do(lambda store: store.attempts(record.run))
-    number = asked_number(request, "attempt")
+    return await attempt_of(farm, record.run, asked_number(request, "attempt"))
+
+
+async def attempt_of(farm: Farm, run: str, number: int | None = None) -> AttemptRecord:
+    """An attempt at a run; without a number, the last.
+
+    Raises:
+        Missing: there is none.
+    """
+    attempts = await farm.store.do(lambda store: store.attempts(run))
     found = [one for one in attempts if number in (None, one.number)]
     if not found:
-        raise Missing(f"run {record.run} has no such attempt")
+        raise Missing(f"run {run} has no such attempt" if attempts else f"run {run} has not begun")
     return found[-1]
 
 

@@ -1,13 +1,12 @@
 """The pictures that a run kept of its episodes, each with the step and the action that belongs to it."""
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from actors.farm.record_usage import read_summary
 from actors.results.checked import is_display, is_number
-from actors.results.folder import read_lines
 
 MAX_FRAMES = 2000  # of one episode; more are thinned out evenly
 MAX_EPISODES = 500
@@ -23,9 +22,23 @@ def filmstrip_of(run: Path, episode: str | None) -> list[dict[str, Any]]:
     return [_strip(folder) for folder in folders[:MAX_EPISODES] if not folder.is_symlink()]
 
 
+def film(job: Mapping[str, Any]) -> dict[str, Any]:
+    """`{folder, episode}` as `actors.farm.record_jobs` has it → its filmstrip."""
+    return {"episodes": filmstrip_of(Path(job["folder"]), job["episode"])}
+
+
+def read_summary(episode: Path) -> dict[str, Any]:
+    """What `episode.json` says; empty where there is none, as a kill leaves it."""
+    try:
+        found = json.loads((episode / "episode.json").read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _strip(folder: Path) -> dict[str, Any]:
     summary = read_summary(folder)
-    shots = [shot for shot in read_lines(folder / "display.jsonl") if is_display(shot)]
+    shots = [shot for shot in _lines(folder / "display.jsonl") if is_display(shot)]
     shots = shots[:: max(1, -(-len(shots) // MAX_FRAMES))]
     steps = _steps_by_frame(folder / "steps.jsonl", {_whole(shot.get("seq")) for shot in shots})
     start, score = shots[0]["at"] if shots else 0.0, summary.get("score")
@@ -53,7 +66,7 @@ def _steps_by_frame(path: Path, wanted: set[int]) -> dict[int, tuple[int, dict[s
     """Number of a frame → (the step that was decided on it, what was done then or before a newer frame came)."""
     found: dict[int, tuple[int, dict[str, Any] | None]] = {}
     seq, width, height = -1, 0, 0
-    for number, line in enumerate(read_lines(path)):
+    for number, line in enumerate(_lines(path)):
         if number >= MAX_LINES:
             break
         given, output = line.get("in"), line.get("out")
@@ -84,6 +97,21 @@ def action_view(command: Mapping[str, Any], width: int, height: int) -> dict[str
         elif name in ("seconds", "text", "name", "radius", "direction_degrees"):
             shown[name] = value
     return {**shown, "why": str(command.get("why", ""))}
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a JSON-lines file. Not `actors.results.folder`'s, which loads half of the house."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                try:
+                    found = json.loads(line)
+                except (ValueError, RecursionError):
+                    continue
+                if isinstance(found, dict):
+                    yield found
+    except OSError:
+        return
 
 
 def _whole(value: object) -> int:

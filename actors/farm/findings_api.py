@@ -15,7 +15,7 @@ from actors.farm.costs import Usage
 from actors.farm.findings_views import finding_view
 from actors.farm.record_reader import Unreadable
 from actors.farm.records import AttemptRecord
-from actors.farm.sending import ZIP_TYPE, file_answer, picture_type, read_inside, zipped
+from actors.farm.sending import SCRATCH, ZIP_TYPE, file_answer, picture_type, read_inside, zipped
 from actors.farm.store import Missing, Refused, Store
 from actors.results.findings import FindingKind
 from actors.results.findings_store import Example, Finding, Findings, FindingState, FindingsUnreadable
@@ -23,7 +23,6 @@ from actors.results.repro import can_reproduce, repro_files
 
 MAX_LISTED = 1000
 MAX_NOTE = 4000
-SCRATCH = "scratch"
 _STATES, _KINDS = tuple(FindingState), tuple(FindingKind)
 FINDING_SCHEMAS: Mapping[str, Any] = {
     "FindingMark": {

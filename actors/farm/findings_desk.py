@@ -3,6 +3,7 @@
 The file is saved before the state says that an attempt was read: one that a kill cuts short is read again.
 """
 
+import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from actors.farm.costs import Usage, usage_from_json
 from actors.farm.database import StoreError
 from actors.farm.record_reader import RecordReader, Unreadable
 from actors.farm.records import AttemptRecord
+from actors.farm.sending import SCRATCH
 from actors.farm.store import StoreDesk
 from actors.results.findings import Sighting
 from actors.results.findings_store import (
@@ -76,6 +78,7 @@ class FindingsDesk:
 
     async def run(self) -> None:
         """Read what was not read, one attempt after the other, for ever."""
+        await trio.to_thread.run_sync(partial(shutil.rmtree, self._folder / SCRATCH, ignore_errors=True))
         while True:
             self._wake = trio.Event()
             failed = False

@@ -19,6 +19,7 @@ LOOK_SECONDS = 60.0  # somebody waits for it
 EXPORT_SECONDS = 600.0
 MAX_ANSWER_BYTES = 32 << 20
 MAX_LOOKS = 2
+MAX_WAITING = 16  # each holds a connection; more are refused
 READ_BYTES = 1 << 20
 
 _FAILED = counter("actors_farm_unread_tasks_total", "Run folders that could not be read.", ["job"])
@@ -49,6 +50,8 @@ class RecordReader:
         return await self._ask(self._exports, EXPORT_SECONDS, {"job": "training", **job})
 
     async def _ask(self, one: trio.CapacityLimiter, seconds: float, job: Mapping[str, Any]) -> dict[str, Any]:
+        if one.statistics().tasks_waiting >= MAX_WAITING:
+            raise Unreadable("too many ask for such things at the moment: ask again in a minute")
         async with one:
             with trio.move_on_after(seconds):
                 return await _answer(job)

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from actors.farm.costs import Usage, busy_seconds
+from actors.farm.filmstrip import read_summary
 
 _COUNTS = ("prompt_tokens", "cached_tokens", "output_tokens")
 _MARK = '"plan":{'  # lines without a reply need not be parsed
@@ -65,15 +66,6 @@ def _plans_in(path: Path) -> Iterator[tuple[float, dict[str, Any]]]:
 
 def _seconds_of(episode: Path) -> float:
     return _number(read_summary(episode).get("seconds"))
-
-
-def read_summary(episode: Path) -> dict[str, Any]:
-    """What `episode.json` says; empty where there is none, as a kill leaves it."""
-    try:
-        found = json.loads((episode / "episode.json").read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _number(value: object) -> float:

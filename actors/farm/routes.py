@@ -15,6 +15,7 @@ from actors.farm.api import RESULTS, Api
 from actors.farm.engines_api import EnginesApi, engine_endpoints
 from actors.farm.findings_api import FINDING_SCHEMAS, finding_endpoints
 from actors.farm.openapi import document_for
+from actors.farm.runs_api import run_endpoints
 from actors.farm.store import MAX_LISTED
 from actors.farm.work import RunState
 
@@ -34,6 +35,7 @@ def endpoints_of(api: Api) -> tuple[Endpoint, ...]:
     table = (
         *engine_endpoints(EnginesApi(api.farm)),
         *finding_endpoints(api),
+        *run_endpoints(api.farm),
         Endpoint("GET", "/healthz", Need.NOBODY, api.healthz, "Whether the daemon lives."),
         Endpoint("GET", "/readyz", Need.NOBODY, api.readyz, "Whether it takes runs."),
         Endpoint("GET", "/api/v1/openapi.json", Need.NOBODY, openapi, "This document."),

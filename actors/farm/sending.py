@@ -15,6 +15,8 @@ from actors.farm.store import Missing, Refused
 
 MAX_PICTURE_BYTES = 32 << 20
 MAX_ZIP_BYTES = 2 << 30  # of what goes into one
+SCRATCH = "scratch"
+"""The farm's folder for what is being made; emptied when the daemon starts."""
 PIECE_BYTES = 256 << 10
 ZIP_TYPE = "application/zip"
 

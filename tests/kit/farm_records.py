@@ -10,7 +10,9 @@ import cv2
 import numpy as np
 import trio
 
+from actors.results.plan_examples import plan_examples
 from policies.criteria import Outcome
+from policies.planner import frames_of
 from tests.kit.farm import ServedFarm
 from tests.kit.run_folder import EPISODE, row, run_folder
 
@@ -49,9 +51,17 @@ def leave(folder: Path, attempt: int = 1, *, crashes: bool = True, **more: Any) 
     for number in range(FRAMES):
         (target / "frames" / f"{sha_of(number)}.jpg").write_bytes(jpeg(number * 40))
         shots.append(
-            {"seq": number * 3, "at": 5 + number * 0.6, "file": f"{sha_of(number)}.jpg", "width": 36, "height": 64}
+            {"seq": number, "at": 5 + number * 0.6, "file": f"{sha_of(number)}.jpg", "width": 36, "height": 64}
             | {"taps": [[0.5, 0.5]], "label": "tap"}
         )
+    (target / "events.jsonl").touch()
+    events = []
+    for example in plan_examples(target):
+        shown = {seq: sha_of(seq % FRAMES) for seq in frames_of(example.turns)}
+        events.append({"event": "actors.plan.asked", "request_id": example.request_id, "frames": shown})
+    (target / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    summary = {"run": {}, "episodes": [json.loads((episode / "episode.json").read_text())], "totals": {"episodes": 1}}
+    (target / "summary.json").write_text(json.dumps(summary))
     (episode / "display.jsonl").write_text("".join(json.dumps(shot) + "\n" for shot in shots))
     return target
 

@@ -53,8 +53,9 @@ def main(arguments: list[str]) -> int:
     template = out.parent.parent / f"template-{number[1] if number else 1}"
     if template.is_dir():
         shutil.copytree(template, folder, dirs_exist_ok=True)
-    summary = {"run": {"run": run}, "episodes": [], "totals": {"episodes": 1, "tenant": settings["tenant"].strip('"')}}
-    (folder / "summary.json").write_text(json.dumps(summary))
+    if not (folder / "summary.json").exists():
+        totals = {"episodes": 1, "tenant": settings["tenant"].strip('"')}
+        (folder / "summary.json").write_text(json.dumps({"run": {"run": run}, "episodes": [], "totals": totals}))
     return code
 
 
