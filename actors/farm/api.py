@@ -1,7 +1,7 @@
 """What each endpoint of the farm's HTTP API does (docs/farm.md); `actors.farm.routes` has the table of them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -15,10 +15,10 @@ from starlette.responses import JSONResponse, Response
 from actors.farm.access import Caller, RequestError
 from actors.farm.asked import asked_attempt, asked_number, asked_run
 from actors.farm.daemon import Farm
-from actors.farm.records import WHOLE_FARM, RunRecord
+from actors.farm.records import WHOLE_FARM, AttemptRecord, RunRecord
 from actors.farm.store import MAX_LISTED, Missing, Store
 from actors.farm.submission import parse_submission
-from actors.farm.views import attempt_view, drain_view, moment, phone_views, run_view
+from actors.farm.views import attempt_view, costs_of, drain_view, moment, phone_views, run_view
 from actors.farm.work import RunState
 from runtime.ids import TenantId
 from runtime.telemetry import render_metrics
@@ -90,9 +90,15 @@ class Api:
             before=asked_number(request, "before"),
             limit=limit,
         )
-        found = await self.farm.store.do(find)
+
+        def look(store: Store) -> tuple[list[RunRecord], dict[str, list[AttemptRecord]]]:
+            records = find(store)
+            return records, store.scans.attempts_of([one.run for one in records])
+
+        found, attempts = await self.farm.store.do(look)
+        views = [self._view(one, attempts.get(one.run, [])) for one in found]
         more = found[-1].number if found and len(found) == min(limit, MAX_LISTED) else None
-        return JSONResponse({"runs": [self._view(one) for one in found], "before": more})
+        return JSONResponse({"runs": views, "before": more})
 
     async def show_run(self, request: Request, caller: Caller) -> Response:
         """All of one."""
@@ -101,7 +107,7 @@ class Api:
         prices, now = self.farm.config.prices, self.farm.clock()
         phones = await self.farm.progress(record.run) if record.state is RunState.RUNNING else []
         views = [attempt_view(one, prices, now) for one in attempts]
-        return JSONResponse({**self._view(record), "attempts": views, "progress": phones})
+        return JSONResponse({**self._view(record, attempts), "attempts": views, "progress": phones})
 
     async def logs(self, request: Request, caller: Caller) -> Response:
         """Bytes of the log from an offset on, or its end."""
@@ -233,9 +239,12 @@ class Api:
         if phone not in {one.id for one in self.farm.config.farm_phones()}:
             raise Missing("there is no such phone")
 
-    def _view(self, record: RunRecord) -> dict[str, Any]:
+    def _view(self, record: RunRecord, attempts: Sequence[AttemptRecord] | None = None) -> dict[str, Any]:
+        """With its costs, where its attempts are known."""
         waits = self.farm.reason_for(record.run) if record.state is RunState.QUEUED else ""
-        return run_view(record, waits)
+        prices = self.farm.config.prices
+        costs = None if attempts is None else costs_of(attempts, prices, self.farm.clock())
+        return run_view(record, waits, costs)
 
     async def object_of(self, request: Request) -> Mapping[str, Any]:
         """The body as an object; an empty one is an empty object."""

@@ -106,7 +106,11 @@ class FindingsDesk:
                 await self.change(tenant, partial(_with_scan, run=name, said=said))
                 usage = usage_from_json(said["usage"])
                 costs = {finding: usage_from_json(one) for finding, one in said["costs"].items()}
-            how = "removed" if usage is None else "read"  # or never begun
+                how = "read"
+            elif attempt.removed is None:
+                usage, how = Usage(), "not_begun"
+            else:
+                how = "removed"
         except Unreadable as error:
             how = "unreadable"
             emit("actors.farm.scan_failed", level="error", attempt=name, error=str(error))

@@ -11,7 +11,8 @@ from typing import Any
 
 from actors.farm.filmstrip import film
 
-NICENESS = 10  # engines and phones come first
+NICENESS = 10  # of what nobody waits for: engines and phones come first
+BACKGROUND = ("scan", "training")
 
 
 def answer(job: dict[str, Any]) -> str:
@@ -35,5 +36,7 @@ def _told(found: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    os.nice(NICENESS)
-    sys.stdout.write(answer(json.load(sys.stdin)))
+    given = json.load(sys.stdin)
+    if given["job"] in BACKGROUND:
+        os.nice(NICENESS)
+    sys.stdout.write(answer(given))

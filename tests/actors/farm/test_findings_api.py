@@ -96,7 +96,15 @@ async def test_what_a_finding_and_a_run_cost(tmp_path: Path) -> None:
         assert cost["phone_minutes"] == pytest.approx(10 / 60, abs=0.001)
         tokens = cost["input_tokens"] - cost["cached_tokens"] + cost["output_tokens"]
         assert cost["money"] == pytest.approx(tokens + cost["gpu_seconds"] * 0.01 + 1.0, abs=0.01)
-        assert run
+        listed = (await served.call("games.viewer", "GET", path_of("runs"))).json["runs"]
+        shown = (await served.call("games.viewer", "GET", path_of("runs", run))).json
+        costs = shown["costs"]
+        assert costs == listed[0]["costs"] == shown["attempts"][0]["costs"]
+        assert costs["complete"]
+        assert costs["tokens"]["input"] == cost["input_tokens"]
+        assert costs["gpu_seconds"] == cost["gpu_seconds"]  # it has one episode
+        assert costs["phone_minutes"] == shown["attempts"][0]["phone_minutes"]  # as long as the phone was reserved
+        assert costs["money"] == pytest.approx(cost["money"] - 1.0 + costs["phone_minutes"] * 6.0, abs=0.02)
 
 
 async def test_operators_say_what_a_finding_is(tmp_path: Path) -> None:
