@@ -1,4 +1,4 @@
-"""What the API shows of findings, and which of them come and go between attempts at one run. Pure."""
+"""What the API shows of findings, and which of them come and go between attempts at one run."""
 
 from collections.abc import Mapping
 from typing import Any
