@@ -13,7 +13,7 @@ from actors.bench.engines import BenchUnavailable
 from actors.bench.result import BenchResult, Tell, tell_nobody
 from actors.configuration import Problem, ScenarioError
 from actors.fleet import Fleet
-from actors.results.comparison import Played, summarise, verdict_for
+from actors.results.comparison import Played, played_rows, summarise, verdict_for
 from actors.results.summary import EpisodeSummary
 from actors.run import RunResult, run_scenario
 from actors.scenario import PhoneGroup, Scenario, SimulatedPhones, parse_scenario
@@ -111,26 +111,7 @@ def scenario_of_round(scenario: Scenario, number: int) -> Scenario:
 
 def played_of(number: int, summaries: tuple[EpisodeSummary, ...]) -> list[Played]:
     """What counts of a run: episodes of bots that ask a model."""
-    counts: dict[str, int] = {}
-    found = []
-    for one in sorted(summaries, key=lambda one: (one.phone, one.episode)):
-        counts[one.phone] = counts.get(one.phone, 0) + 1
-        if one.bot == "random":
-            continue
-        found.append(
-            Played(
-                round=number,
-                phone=one.phone,
-                app=one.app,
-                number=counts[one.phone],
-                outcome=one.outcome.value,
-                score=one.score,
-                plan_ms=one.latency_ms["plan"]["p50"],
-                output_tokens=one.plans["output_tokens_mean"],
-                cached_share=one.plans["cached_share"],
-            )
-        )
-    return found
+    return played_rows(number, map(attrs.asdict, summaries))
 
 
 def compare(

@@ -32,12 +32,25 @@ def print_run(run: Mapping[str, Any]) -> None:
         about.add_row(key, _cell(run[key]))
     for key in ("repeats", "flaky", "pinned", "origin", "submitted_at", "ready_at", "ended_at"):
         about.add_row(key, _cell(run[key]))
+    if "costs" in run:
+        about.add_row("costs", Text(plain(costs_line(run["costs"]))))
     columns = ("attempt", "outcome", "started_at", "ended_at", "exit_code", "phone_minutes", "cost", "reason")
     parts: list[RenderableType] = [about, Text()]
     parts.append(_table(columns, run["attempts"]))
     if run["progress"]:
         parts.append(_table(("phone", "app", "state", "step", "score", "why"), run["progress"]))
     _console().print(Group(*parts))
+
+
+def costs_line(costs: Mapping[str, Any]) -> str:
+    """Phone minutes, GPU seconds, tokens and money; a note where engines are not counted yet."""
+    tokens = costs["tokens"]
+    told = (
+        f"{costs['money']:g} {costs['currency']}: {costs['phone_minutes']:g} phone minutes, "
+        f"{costs['gpu_seconds']:g} GPU seconds, "
+        f"tokens {tokens['input']} in ({tokens['cached']} cached), {tokens['output']} out"
+    )
+    return told if costs["complete"] else f"{told}; engines are not all counted"
 
 
 def print_phones(phones: Sequence[Mapping[str, Any]]) -> None:

@@ -1,7 +1,6 @@
 """`corral findings`: what goes wrong in runs, grouped over all of them."""
 
 import json
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,11 +19,12 @@ from actors.results.findings_store import (
     Findings,
     FindingState,
     FindingsUnreadable,
-    ScannedRun,
     load_findings,
     save_findings,
+    scanned_run,
 )
 from actors.results.record import RecordUnreadable
+from actors.results.repro import can_reproduce, copy_repro
 from actors.results.screens import coverage_of
 
 EXIT_NOT_FOUND = 1
@@ -55,7 +55,7 @@ def scan(runs: tuple[Path, ...], store: Path) -> None:
         folders = runs or tuple(sorted(path.parent for path in RUNS.glob("*/run.json")))
         before, screens = set(found.findings), found.known_screens()
         for run in folders:
-            found = found.with_run(run.name, _scanned(run), tuple(sightings_in(run, screens)))
+            found = found.with_run(run.name, scanned_run(run), tuple(sightings_in(run, screens)))
         found = found.with_screens(screens)
         store.parent.mkdir(parents=True, exist_ok=True)
         save_findings(store, found)
@@ -119,6 +119,8 @@ def show(finding: str, store: Path, as_json: bool) -> None:
     click.echo(
         f"state {one.state}{flaky}; {one.count} times in {len(one.counts)} runs, {one.first_run} to {one.last_run}"
     )
+    if one.note:
+        click.echo(f"note: {_plain(one.note)}")
     for example in one.examples:
         step = f" step {example.step}" if example.step is not None else ""
         click.echo(f"  {example.run} {example.episode} on {_plain(example.phone)}{step}")
@@ -162,8 +164,8 @@ def repro(finding: str, runs_folder: Path, out: Path, store: Path) -> None:
             raise FindingsUnreadable(f"{out} is there already: name another folder")
         for example in one.examples:
             source = runs_folder / example.run
-            if (source / "episodes" / example.episode / "steps.jsonl").is_file():
-                _copy_repro(source, example.episode, out)
+            if can_reproduce(source, example.episode):
+                copy_repro(source, example.episode, out)
                 click.echo(f"{out}: {example.episode}; corral replay {out}")
                 return
     raise click.ClickException(f"no run in {runs_folder} holds an example of {one.signature} any more")
@@ -200,29 +202,6 @@ def coverage(run: Path, against: Path | None, app: str, as_json: bool) -> None:
         click.echo(f"{len(new[0])} screens and {len(new[1])} transitions are new")
 
 
-def _copy_repro(source: Path, episode: str, out: Path) -> None:
-    unfinished = out.with_name(f".{out.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    (unfinished / "episodes").mkdir(parents=True)
-    shutil.copytree(source / "episodes" / episode, unfinished / "episodes" / episode)
-    for name in ("run.json", "scenario.toml"):
-        if (source / name).is_file():
-            shutil.copyfile(source / name, unfinished / name)
-    if (source / "pictures").is_dir():
-        shutil.copytree(source / "pictures", unfinished / "pictures")
-    unfinished.rename(out)
-
-
-def _scanned(run: Path) -> ScannedRun:
-    try:
-        data = json.loads((run / "run.json").read_text(encoding="utf-8"))
-        return ScannedRun(str(data["scenario"]), int(data["seed"]), tuple(data.get("goals", {})))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RecordUnreadable(
-            f"{run}: run.json cannot be read: is it a run folder? ({type(error).__name__})"
-        ) from error
-
-
 def _found(found: Findings, finding: str) -> Finding:
     one = found.found(finding)
     if one is None:
@@ -242,6 +221,7 @@ def _as_json(one: Finding, found: Findings) -> dict[str, Any]:
         "state": one.state,
         "regressed": one.regressed,
         "flaky": found.is_flaky(one),
+        "note": one.note,
         "count": one.count,
         "runs": dict(one.counts),
         "first_seen": one.first_run if one.counts else None,

@@ -1,6 +1,6 @@
 """What each endpoint of the farm's HTTP API does (docs/farm.md); `actors.farm.routes` has the table of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from actors.farm.access import Caller, RequestError
+from actors.farm.asked import asked_attempt, asked_number, asked_run
 from actors.farm.bodies import json_object
 from actors.farm.daemon import Farm
 from actors.farm.live import Live, user_of
 from actors.farm.pin_desk import PinDesk
-from actors.farm.records import WHOLE_FARM, RunRecord
+from actors.farm.records import WHOLE_FARM, AttemptRecord, RunRecord
 from actors.farm.store import MAX_LISTED, Missing, Store
 from actors.farm.submission import parse_submission
-from actors.farm.views import attempt_view, drain_view, moment, run_view
+from actors.farm.views import attempt_view, costs_of, drain_view, moment, run_view
 from actors.farm.work import RunState
 from runtime.ids import TenantId
 from runtime.telemetry import render_metrics
@@ -90,17 +91,23 @@ class Api:
             tenant = TenantId(query["tenant"]) if "tenant" in query else None
         elif query.get("tenant", caller.tenant) != caller.tenant:
             return JSONResponse({"runs": [], "before": None})
-        limit = _integer(query.get("limit"), "limit") or 100
+        limit = asked_number(request, "limit") or 100
         find = partial(
             Store.runs,
             tenant=tenant,
             states=[] if state is None else [RunState(state)],
-            before=_integer(query.get("before"), "before"),
+            before=asked_number(request, "before"),
             limit=limit,
         )
-        found = await self.farm.store.do(find)
+
+        def look(store: Store) -> tuple[list[RunRecord], dict[str, list[AttemptRecord]]]:
+            records = find(store)
+            return records, store.scans.attempts_of([one.run for one in records])
+
+        found, attempts = await self.farm.store.do(look)
+        views = [self._view(one, attempts.get(one.run, [])) for one in found]
         more = found[-1].number if found and len(found) == min(limit, MAX_LISTED) else None
-        return JSONResponse({"runs": [self._view(one) for one in found], "before": more})
+        return JSONResponse({"runs": views, "before": more})
 
     async def show_run(self, request: Request, caller: Caller) -> Response:
         """All of one."""
@@ -109,13 +116,13 @@ class Api:
         prices, now = self.farm.config.prices, self.farm.clock()
         phones = await self.farm.progress(record.run) if record.state is RunState.RUNNING else []
         views = [attempt_view(one, prices, now) for one in attempts]
-        return JSONResponse({**self._view(record), "attempts": views, "progress": phones})
+        return JSONResponse({**self._view(record, attempts), "attempts": views, "progress": phones})
 
     async def logs(self, request: Request, caller: Caller) -> Response:
         """Bytes of the log from an offset on, or its end."""
         attempt = await self._attempt(request, caller)
-        offset = _integer(request.query_params.get("offset"), "offset")
-        limit = _integer(request.query_params.get("limit"), "limit")
+        offset = asked_number(request, "offset")
+        limit = asked_number(request, "limit")
         take = min(LOG_BYTES if limit is None else limit, MAX_LOG_BYTES)
         log = self.farm.files(attempt).log
         text, following = await trio.to_thread.run_sync(_read_log, log, offset, take)
@@ -138,7 +145,7 @@ class Api:
 
     async def audit(self, request: Request, _caller: Caller) -> Response:
         """The newest first."""
-        limit = _integer(request.query_params.get("limit"), "limit") or 100
+        limit = asked_number(request, "limit") or 100
         actions = await self.farm.store.do(lambda store: store.actions(limit))
         return JSONResponse({"actions": [{**one, "at": moment(one["at"])} for one in actions]})
 
@@ -227,41 +234,25 @@ class Api:
         await self.farm.store.do(lambda store: store.note(caller.action(action, target, detail), now))
 
     async def _run(self, request: Request, caller: Caller) -> RunRecord:
-        name = request.path_params["run"]
-        record = await self.farm.store.do(lambda store: store.run(name))
-        if not caller.sees(record.work.tenant):
-            raise Missing(f"there is no run {name!r}")
-        return record
+        return await asked_run(self.farm, request.path_params["run"], caller)
 
     async def _attempt(self, request: Request, caller: Caller) -> str:
-        """The id of the attempt that is asked for; without a number, of the last."""
-        record = await self._run(request, caller)
-        attempts = await self.farm.store.do(lambda store: store.attempts(record.run))
-        number = _integer(request.query_params.get("attempt"), "attempt")
-        found = [one for one in attempts if number in (None, one.number)]
-        if not found:
-            raise Missing(f"run {record.run} has no such attempt")
-        return found[-1].attempt
+        return (await asked_attempt(self.farm, request, caller)).attempt
 
     def _check_phone(self, phone: str) -> None:
         if phone not in {one.id for one in self.farm.config.farm_phones()}:
             raise Missing("there is no such phone")
 
-    def _view(self, record: RunRecord) -> dict[str, Any]:
+    def _view(self, record: RunRecord, attempts: Sequence[AttemptRecord] | None = None) -> dict[str, Any]:
+        """With its costs, where its attempts are known."""
         waits = self.farm.reason_for(record.run) if record.state is RunState.QUEUED else ""
-        return run_view(record, waits)
+        prices = self.farm.config.prices
+        costs = None if attempts is None else costs_of(attempts, prices, self.farm.clock())
+        return run_view(record, waits, costs)
 
     async def object_of(self, request: Request) -> Mapping[str, Any]:
         """The body as an object; an empty one is an empty object."""
         return await json_object(request, self.farm.config.limits.body_bytes)
-
-
-def _integer(text: str | None, name: str) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= 15):
-        raise RequestError(f"{name!r} must be a number, 0 or more: {text[:20]!r}")
-    return int(text)
 
 
 def _read_log(log: Path, offset: int | None, limit: int) -> tuple[bytes, int]:

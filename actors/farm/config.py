@@ -111,6 +111,12 @@ class PricesConfig:
 
     currency: str = attrs.field(default="EUR", metadata={"pattern": "[A-Z]{3}", "means": "like EUR, USD or CNY"})
     phone_minute: float = attrs.field(default=0.0, metadata={"min": 0})
+    gpu_hour: float = attrs.field(default=0.0, metadata={"min": 0})
+    """Of one engine, however many GPUs it has."""
+    input_million: float = attrs.field(default=0.0, metadata={"min": 0})
+    """Prompt tokens that were in no cache. Whoever pays for tokens and not for engines leaves `gpu_hour` at 0."""
+    cached_million: float = attrs.field(default=0.0, metadata={"min": 0})
+    output_million: float = attrs.field(default=0.0, metadata={"min": 0})
 
 
 @attrs.frozen

@@ -21,6 +21,7 @@ from actors.farm.config import FarmConfig
 from actors.farm.database import StoreError, open_database, open_folder
 from actors.farm.engines import FarmEngines, Rollout, open_engines
 from actors.farm.figures import tell_longest_wait
+from actors.farm.findings_desk import FindingsDesk
 from actors.farm.housekeeping import run_retention
 from actors.farm.queue import MIN_CHARGED_SECONDS, Share, Waiting, decide
 from actors.farm.records import WHOLE_FARM, AttemptRecord, Pause, RunRecord
@@ -77,6 +78,7 @@ class Farm:
     clock: Callable[[], float]
     attempts: Attempts = attrs.field(init=False)
     engines: FarmEngines = attrs.field(init=False)
+    findings: FindingsDesk = attrs.field(init=False)
     _reasons: Mapping[str, str] = attrs.field(factory=dict, init=False)
     _wake: trio.Event = attrs.field(factory=trio.Event, init=False)
     _ending: bool = attrs.field(default=False, init=False)
@@ -194,6 +196,11 @@ class Farm:
     def look_again(self) -> None:
         """Something has changed that the queue depends on."""
         self._wake.set()
+
+    def attempt_ended(self) -> None:
+        """Its phones are free, and what it left can be read."""
+        self.look_again()
+        self.findings.look_again()
 
     def reload(self, config: FarmConfig) -> None:
         """Use other phones, engines, tenants, limits and prices from now on; what plays is left alone."""
@@ -369,6 +376,7 @@ async def open_farm(
                 open_engines(lambda: farm.config, folder, tell=tell_rollout) as farm.engines,
                 open_bare_nursery() as nursery,
             ):
+                farm.findings = FindingsDesk(folder, farm.store, clock)
                 farm.attempts = Attempts(
                     lambda: farm.config,
                     folder,
@@ -377,11 +385,12 @@ async def open_farm(
                     program,
                     farm.engines.door.path,
                     clock,
-                    farm.look_again,
+                    farm.attempt_ended,
                     tell,
                 )
                 await farm.attempts.recover()
                 nursery.start_soon(farm.run_queue)
+                nursery.start_soon(farm.findings.run)
                 nursery.start_soon(run_retention, lambda: farm.config.retention, folder, farm.store, clock)
                 yield farm
                 nursery.cancel_scope.cancel()

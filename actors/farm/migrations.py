@@ -81,5 +81,18 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX pins_by_due ON pins (due_at) WHERE due_at IS NOT NULL AND paused IS NULL;
     CREATE INDEX pins_by_owner ON pins (tenant, user);
     """,
+    """
+    ALTER TABLE attempts ADD COLUMN scanned_at REAL;
+    ALTER TABLE attempts ADD COLUMN usage TEXT;
+    CREATE INDEX attempts_unscanned ON attempts (ended_at) WHERE scanned_at IS NULL AND outcome != 'running';
+
+    CREATE TABLE finding_costs (
+        tenant  TEXT NOT NULL,
+        finding TEXT NOT NULL,
+        attempt TEXT NOT NULL REFERENCES attempts (attempt),
+        usage   TEXT NOT NULL,
+        PRIMARY KEY (tenant, finding, attempt)
+    ) STRICT, WITHOUT ROWID;
+    """,
 )
 """Script number n brings a database of version n to version n + 1. In `pauses`, the phone `*` is the whole farm."""

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from actors.configuration import structured
+from actors.farm.costs import Usage, usage_from_json
 from actors.farm.work import FINAL, AttemptOutcome, RunState, Work
 from runtime.ids import TenantId
 
@@ -62,6 +63,10 @@ class AttemptRecord:
     size_bytes: int | None = None
     removed: str | None = None
     """Why its folder is not there any more."""
+    scanned_at: float | None = None
+    """When its records were read for findings and costs, or found unreadable."""
+    usage: Usage | None = None
+    """Of engines, by its records; None: they were not read (yet), or cannot be."""
 
 
 @attrs.frozen
@@ -143,4 +148,6 @@ def attempt_from_row(row: Any) -> AttemptRecord:
         result=None if row["result"] is None else json.loads(row["result"]),
         size_bytes=row["size_bytes"],
         removed=row["removed"],
+        scanned_at=row["scanned_at"],
+        usage=None if row["usage"] is None else usage_from_json(json.loads(row["usage"])),
     )

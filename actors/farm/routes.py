@@ -16,16 +16,18 @@ from actors.farm.api import RESULTS, Api
 from actors.farm.callers import Callers
 from actors.farm.engines_api import EnginesApi, engine_endpoints
 from actors.farm.events import EventsDesk
+from actors.farm.findings_api import FINDING_SCHEMAS, finding_endpoints
 from actors.farm.live_api import LIVE_SCHEMAS, live_endpoints
 from actors.farm.openapi import document_for
 from actors.farm.pins_api import PIN_SCHEMAS, pin_endpoints
+from actors.farm.runs_api import run_endpoints
 from actors.farm.session_api import SESSION_SCHEMAS, session_endpoints
 from actors.farm.store import MAX_LISTED
 from actors.farm.work import RunState
 
 _INTEGER = {"type": "integer", "minimum": 0}
 _TEXT = {"type": "string"}
-BODIES: Mapping[str, Any] = {**SESSION_SCHEMAS, **LIVE_SCHEMAS, **ANSWER_SCHEMAS, **PIN_SCHEMAS}
+BODIES: Mapping[str, Any] = {**SESSION_SCHEMAS, **LIVE_SCHEMAS, **ANSWER_SCHEMAS, **PIN_SCHEMAS, **FINDING_SCHEMAS}
 """Schemas of bodies that stand beside their endpoints."""
 
 
@@ -38,6 +40,8 @@ def endpoints_of(api: Api, callers: Callers) -> tuple[Endpoint, ...]:
 
     table = (
         *engine_endpoints(EnginesApi(api.farm)),
+        *finding_endpoints(api),
+        *run_endpoints(api.farm),
         Endpoint("GET", "/healthz", Need.NOBODY, api.healthz, "Whether the daemon lives."),
         Endpoint("GET", "/readyz", Need.NOBODY, api.readyz, "Whether it takes runs."),
         Endpoint("GET", "/api/v1/openapi.json", Need.NOBODY, openapi, "This document."),

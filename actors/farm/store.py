@@ -28,6 +28,7 @@ from actors.farm.records import (
     work_from_json,
 )
 from actors.farm.retention import StoredAttempt
+from actors.farm.scans import Scans
 from actors.farm.work import AttemptOutcome, RunState, Work
 from runtime.ids import TenantId
 
@@ -48,6 +49,11 @@ class Store:
     """What a farm knows, in a database that is open. Times are seconds since 1970."""
 
     _db: Database = attrs.field(alias="db")
+    scans: Scans = attrs.field(init=False)
+    """What is known of reading what they left."""
+
+    def __attrs_post_init__(self) -> None:
+        self.scans = Scans(self._db)
 
     # runs
 

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from actors.farm.config import FarmConfig, PricesConfig
+from actors.farm.costs import Usage, costs_view, usage_sum
 from actors.farm.records import WHOLE_FARM, AttemptRecord, Pause, RunRecord
 
 
@@ -17,15 +18,17 @@ def moment(seconds: float | None) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def run_view(record: RunRecord, waits_for: str = "") -> dict[str, Any]:
+def run_view(record: RunRecord, waits_for: str = "", costs: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """One run, without its attempts.
 
     Args:
         record: The run.
         waits_for: Why it waits, where it does.
+        costs: Of all its attempts, as `costs_of` has them; None: they are not shown.
     """
     work = record.work
-    return {
+    shown = {} if costs is None else {"costs": costs}
+    return shown | {
         "run": record.run,
         "number": record.number,
         "state": record.state.value,
@@ -50,10 +53,21 @@ def run_view(record: RunRecord, waits_for: str = "") -> dict[str, Any]:
     }
 
 
+def costs_of(attempts: Sequence[AttemptRecord], prices: PricesConfig, now: float) -> dict[str, Any]:
+    """What attempts have cost so far: phones for as long as they were reserved, engines by records that were read."""
+    usage = usage_sum(_usage_of(one, now) for one in attempts)
+    return costs_view(usage, prices, is_complete=all(one.usage is not None for one in attempts))
+
+
+def _usage_of(attempt: AttemptRecord, now: float) -> Usage:
+    end = attempt.ended_at if attempt.ended_at is not None else now
+    reserved = len(attempt.phones) * max(0.0, end - attempt.started_at)
+    return attrs.evolve(attempt.usage or Usage(), phone_seconds=reserved)
+
+
 def attempt_view(attempt: AttemptRecord, prices: PricesConfig, now: float) -> dict[str, Any]:
     """One attempt, and what it has cost so far."""
-    end = attempt.ended_at if attempt.ended_at is not None else now
-    minutes = len(attempt.phones) * max(0.0, end - attempt.started_at) / 60.0
+    costs = costs_of([attempt], prices, now)
     return {
         "attempt": attempt.attempt,
         "number": attempt.number,
@@ -66,8 +80,9 @@ def attempt_view(attempt: AttemptRecord, prices: PricesConfig, now: float) -> di
         "result": attempt.result,
         "size_bytes": attempt.size_bytes,
         "removed": attempt.removed,
-        "phone_minutes": round(minutes, 3),
-        "cost": round(minutes * prices.phone_minute, 4),
+        "costs": costs,
+        "phone_minutes": costs["phone_minutes"],
+        "cost": costs["money"],
         "currency": prices.currency,
     }
 

@@ -1,6 +1,6 @@
 """Two ways to play, side by side: success, score, latency and tokens, with intervals, and the runs that are needed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -9,6 +9,7 @@ import attrs
 from actors.results.intervals import (
     Interval,
     bootstrap,
+    bootstrap_difference,
     newcombe,
     runs_to_tell_means,
     runs_to_tell_shares,
@@ -49,6 +50,81 @@ _MEASURES: Mapping[str, Callable[[Played], float | None]] = {
     "output tokens a plan": lambda one: one.output_tokens,
     "cached share": lambda one: one.cached_share,
 }
+
+
+def played_rows(number: int, rows: Iterable[Mapping[str, Any]]) -> list[Played]:
+    """What counts of a run's episode rows (as in `summary.json`): those of bots that ask a model.
+
+    Args:
+        number: Of its round.
+        rows: Checked.
+    """
+    counts: dict[str, int] = {}
+    found = []
+    for row in sorted(rows, key=lambda row: (row["phone"], row["episode"])):
+        phone = row["phone"]
+        counts[phone] = counts.get(phone, 0) + 1
+        if row["bot"] == "random":
+            continue
+        found.append(
+            Played(
+                round=number,
+                phone=phone,
+                app=row["app"],
+                number=counts[phone],
+                outcome=str(row["outcome"]),
+                score=row["score"],
+                plan_ms=row["latency_ms"]["plan"]["p50"],
+                output_tokens=row["plans"]["output_tokens_mean"],
+                cached_share=row["plans"]["cached_share"],
+            )
+        )
+    return found
+
+
+def compared(first: Sequence[Played], other: Sequence[Played]) -> dict[str, Any]:
+    """Two runs in numbers, not paired: their phones need not be the same.
+
+    Returns:
+        `episodes` and `not_judged` of each; and for each measure `a` and `b` with `value`, `low`, `high` (None: nothing
+        was measured; the bounds are None where too little was), `difference` (b less a), `differs` (by more than
+        chance; None: that cannot be told); of success, `runs_needed` to tell such a difference.
+    """
+    judged = [[one for one in side if one.outcome in JUDGED] for side in (first, other)]
+    counts = [_count(side) for side in judged]
+    success: dict[str, Any] = {
+        name: wilson(*count).rounded() if count[1] else None for name, count in zip("ab", counts, strict=True)
+    }
+    gap = newcombe(counts[1], counts[0]) if all(count[1] for count in counts) else None
+    needed = None if gap is None else runs_to_tell_shares(*(won / runs for won, runs in counts))
+    row: dict[str, Any] = {
+        "episodes": {name: len(side) for name, side in zip("ab", judged, strict=True)},
+        "not_judged": {
+            name: len(side) - len(kept) for name, side, kept in zip("ab", (first, other), judged, strict=True)
+        },
+        "success": {**success, **_difference(gap), "runs_needed": needed},
+    }
+    for name, of in _MEASURES.items():
+        values = [[value for one in side if (value := of(one)) is not None] for side in judged]
+        sides = {side: _mean_of(mine) for side, mine in zip("ab", values, strict=True)}
+        enough = all(len(mine) >= LEAST_OF_AN_INTERVAL for mine in values)
+        row[name.replace(" ", "_")] = {**sides, **_difference(bootstrap_difference(*values) if enough else None)}
+    return row
+
+
+def _mean_of(values: Sequence[float]) -> dict[str, float | None] | None:
+    if not values:
+        return None
+    if len(values) < LEAST_OF_AN_INTERVAL:
+        return {"value": round(fmean(values), 4), "low": None, "high": None}
+    return {**bootstrap(values).rounded()}
+
+
+def _difference(gap: Interval | None) -> dict[str, Any]:
+    return {
+        "difference": None if gap is None else gap.rounded(),
+        "differs": None if gap is None else gap.excludes(0.0),
+    }
 
 
 def summarise(first: Sequence[Played], other: Sequence[Played]) -> dict[str, Any]:

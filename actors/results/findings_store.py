@@ -14,6 +14,7 @@ import attrs
 
 from actors.configuration import Problem, ScenarioError, structured
 from actors.results.findings import FindingKind, Sighting
+from actors.results.record import RecordUnreadable
 from actors.results.screens import Screens, hash_of
 
 VERSION = 1
@@ -59,6 +60,8 @@ class Finding:
     counts: Mapping[str, int] = attrs.field(factory=dict)
     """Run → sightings."""
     examples: tuple[Example, ...] = ()
+    note: str = ""
+    """What people say of it besides."""
 
     @property
     def count(self) -> int:
@@ -119,9 +122,10 @@ class Findings:
         """With the screens that are told apart by now."""
         return attrs.evolve(self, screens=tuple(f"{one:016x}" for one in screens.known))
 
-    def marked(self, signature: str, state: FindingState) -> "Findings":
-        """With a finding in another state. Raises KeyError where there is none."""
-        changed = attrs.evolve(self.findings[signature], state=state, regressed=False)
+    def marked(self, signature: str, state: FindingState, note: str | None = None) -> "Findings":
+        """With a finding in another state, and with a note unless that is None. Raises KeyError where there is none."""
+        old = self.findings[signature]
+        changed = attrs.evolve(old, state=state, regressed=False, note=old.note if note is None else note)
         return attrs.evolve(self, findings={**self.findings, signature: changed})
 
     def is_flaky(self, finding: Finding) -> bool:
@@ -153,6 +157,21 @@ def _with_sightings(old: Finding | None, run: str, seen: list[Sighting], *, is_k
         counts={**old.counts, run: len(seen)},
         examples=(*fresh, *old.examples)[:MAX_EXAMPLES],
     )
+
+
+def scanned_run(run: Path) -> ScannedRun:
+    """What the file of findings keeps of a run folder.
+
+    Raises:
+        RecordUnreadable: it is no run folder.
+    """
+    try:
+        data = json.loads((run / "run.json").read_text(encoding="utf-8"))
+        return ScannedRun(str(data["scenario"]), int(data["seed"]), tuple(data.get("goals", {})))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecordUnreadable(
+            f"{run}: run.json cannot be read: is it a run folder? ({type(error).__name__})"
+        ) from error
 
 
 def load_findings(path: Path) -> Findings:

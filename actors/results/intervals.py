@@ -68,6 +68,18 @@ def median_interval(values: Sequence[float]) -> Interval:
     return bootstrap(values, median)
 
 
+def bootstrap_difference(first: Sequence[float], other: Sequence[float], *, seed: int = 1) -> Interval:
+    """How much larger the mean of the other is, of two samples that are not paired. Each has at least one value."""
+    dice = Random(seed)
+
+    def drawn_mean(values: Sequence[float]) -> float:
+        return fmean(dice.choices(values, k=len(values)))
+
+    drawn = sorted(drawn_mean(other) - drawn_mean(first) for _ in range(RESAMPLES))
+    tail = (1 - CONFIDENCE) / 2
+    return Interval(fmean(other) - fmean(first), percentile(drawn, tail), percentile(drawn, 1 - tail))
+
+
 def newcombe(first: tuple[int, int], other: tuple[int, int]) -> Interval:
     """How much more often the first succeeds, from two (successes, runs): Newcombe's interval, made of Wilson's two."""
     one, two = wilson(*first), wilson(*other)

@@ -2,12 +2,13 @@
 
 What it does stands in the scenario's description: `seconds=0.2 code=1 once=1` (`once`: that code in the first attempt
 alone, 0 later), `linger=1` (seconds that it takes to end after SIGTERM). Two at a time on one phone leave a file
-`violations`.
+`violations`. What lies in `template-1` beside the farm's folder is what its first attempt leaves, and so on.
 """
 
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import time
@@ -48,8 +49,13 @@ def main(arguments: list[str]) -> int:
     code = int(does.get("code", "0"))
     if "once" in does and re.search(r"Z-[0-9a-f]{6}-\d+$", run):
         code = 0
-    summary = {"run": {"run": run}, "episodes": [], "totals": {"episodes": 1, "tenant": settings["tenant"].strip('"')}}
-    (folder / "summary.json").write_text(json.dumps(summary))
+    number = re.search(r"Z-[0-9a-f]{6}-(\d+)$", run)
+    template = out.parent.parent / f"template-{number[1] if number else 1}"
+    if template.is_dir():
+        shutil.copytree(template, folder, dirs_exist_ok=True)
+    if not (folder / "summary.json").exists():
+        totals = {"episodes": 1, "tenant": settings["tenant"].strip('"')}
+        (folder / "summary.json").write_text(json.dumps({"run": {"run": run}, "episodes": [], "totals": totals}))
     return code
 
 

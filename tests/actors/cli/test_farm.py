@@ -39,6 +39,7 @@ async def test_a_day_at_the_farm(tmp_path: Path) -> None:
         shown = (await corral(served, "show", run)).output
         assert "succeeded" in shown
         assert "operator-games" in shown
+        assert "phone minutes, 0 GPU seconds" in shown
         assert json.loads((await corral(served, "show", run, "--json")).output)["priority"] == 7
         assert "on 2 phones" in (await corral(served, "logs", run, "--follow")).output
         with served.farm.files(run).log.open("ab") as log:

@@ -163,6 +163,7 @@ def _post(served: ServedFarm, body: bytes) -> tuple[int, bytes]:
 
 
 def filled(path: str, run: str) -> str:
+    path = path.replace("{finding}", "0" * 12).replace("{sha}", "0" * 64)
     return path.replace("{run}", run).replace("{phone}", "10.0.0.0:5555").replace("{name}", "summary.json")
 
 
@@ -186,6 +187,9 @@ async def test_every_route_refuses_whoever_may_not(tmp_path: Path) -> None:
     async with open_served(farm_config(tmp_path)) as served:
         run = await submitted(served)
         await wait_over(served.farm, run)
+        frame = served.farm.files(run).folder / "frames" / f"{'0' * 64}.jpg"
+        frame.parent.mkdir()
+        frame.write_bytes(b"\xff\xd8\xff")
         before = await served.farm.store.do(lambda store: (store.runs(), store.pauses()))
         endpoints: dict[str, Endpoint] = {
             f"{one.method} {one.path}": one for one in endpoints_of(Api(served.farm), served.callers)

@@ -11,7 +11,10 @@ from actors.farm.database import open_database
 from actors.farm.records import AttemptRecord, RunRecord
 from actors.farm.store import Store
 from actors.farm.work import AttemptOutcome, RunState
+from actors.results.findings import FindingKind
+from actors.results.findings_store import load_findings
 from tests.kit.farm import PATIENCE_SECONDS, write_scenario
+from tests.kit.farm_records import leave
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNS = 5
@@ -99,3 +102,31 @@ def test_phones_of_a_killed_daemon_are_used_again_once_its_processes_are_gone(tm
     kill(second)
 
     assert not (tmp_path / "farm" / "violations").exists()
+
+
+def test_what_a_killed_daemon_has_not_read_is_read_once_by_the_next(tmp_path: Path) -> None:
+    for attempt in (1, 2, 3):
+        leave(tmp_path, attempt)
+    write_scenario(tmp_path, "one", "seconds=0.05")
+    write_scenario(tmp_path, "two", "seconds=0.05")
+    first = start(tmp_path)
+    wait_until_over(tmp_path, 2)
+    kill(first)  # a scan takes seconds
+    unread = [one for attempts in look(tmp_path)[1].values() for one in attempts if one.scanned_at is None]
+    second = start(tmp_path)
+    wait_until_over(tmp_path, RUNS)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while any(one.scanned_at is None for attempts in look(tmp_path)[1].values() for one in attempts):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    kill(second)
+
+    assert unread
+    played = [one for attempts in look(tmp_path)[1].values() for one in attempts if one.usage and one.usage.plans]
+    for tenant in "ab":
+        (crash,) = [
+            one
+            for one in load_findings(tmp_path / "farm" / "findings" / f"{tenant}.json").findings.values()
+            if one.kind is FindingKind.CRASH
+        ]
+        assert crash.counts == {one.attempt: 1 for one in played if one.tenant == tenant}

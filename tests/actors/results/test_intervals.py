@@ -6,7 +6,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actors.results.intervals import (
+    Interval,
     bootstrap,
+    bootstrap_difference,
     median_interval,
     newcombe,
     percentile,
@@ -81,3 +83,13 @@ def test_runs_that_would_tell_a_mean_difference_grow_with_its_noise() -> None:
     assert runs_to_tell_means([1.0]) is None
     assert runs_to_tell_means([1.0, -1.0]) is None
     assert math.isfinite(many)
+
+
+def test_two_samples_differ_or_do_not() -> None:
+    low, high = [float(one % 5) for one in range(30)], [float(one % 5 + 10) for one in range(20)]
+
+    assert bootstrap_difference(low, high).excludes(0.0)
+    assert bootstrap_difference(low, high).value == pytest.approx(10.0)
+    assert not bootstrap_difference(low, low[::-1]).excludes(0.0)
+    assert bootstrap_difference(low, high) == bootstrap_difference(low, high)
+    assert bootstrap_difference([1.0], [3.0]) == Interval(2.0, 2.0, 2.0)

@@ -1,0 +1,153 @@
+"""A farm's findings: every attempt that has ended is read once, into one file of findings a tenant.
+
+The file is saved before the state says that an attempt was read: one that a kill cuts short is read again.
+"""
+
+import shutil
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+import trio
+
+from actors.configuration import ScenarioError, structured
+from actors.farm.attempt import AttemptFiles
+from actors.farm.costs import Usage, usage_from_json
+from actors.farm.database import StoreError
+from actors.farm.record_reader import RecordReader, Unreadable
+from actors.farm.records import AttemptRecord
+from actors.farm.sending import SCRATCH
+from actors.farm.store import StoreDesk
+from actors.results.findings import Sighting
+from actors.results.findings_store import (
+    Findings,
+    FindingsUnreadable,
+    ScannedRun,
+    load_findings,
+    save_findings,
+)
+from runtime.ids import is_legal_id
+from runtime.telemetry import counter, emit
+
+T = TypeVar("T")
+FOLDER = "findings"
+RETRY_SECONDS = 60.0  # after a disk was full, or a file was damaged
+KEPT_RUNS = 5000  # that are remembered besides those in which something was found
+
+_SCANNED = counter("actors_farm_scanned_tasks_total", "Attempts that were read for findings.", ["how"])
+
+
+@attrs.define(eq=False)
+class FindingsDesk:
+    """The findings of all tenants; made by `open_farm`, which runs `run`."""
+
+    _folder: Path = attrs.field(alias="folder")
+    """Of the farm."""
+    _store: StoreDesk = attrs.field(alias="store")
+    _clock: Callable[[], float] = attrs.field(alias="clock")
+    reader: RecordReader = attrs.field(factory=RecordReader)
+    _changing: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+    """Held while a file is changed, and never while anything is waited for but that file."""
+    _wake: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _put_off: set[str] = attrs.field(factory=set, init=False)
+
+    def look_again(self) -> None:
+        """An attempt has ended."""
+        self._wake.set()
+
+    async def load(self, tenant: str) -> Findings:
+        """A tenant's.
+
+        Raises:
+            FindingsUnreadable: the file is damaged.
+        """
+        return await trio.to_thread.run_sync(load_findings, self._file(tenant))
+
+    async def change(self, tenant: str, change: Callable[[Findings], Findings]) -> Findings:
+        """Change a tenant's, and have it on disk.
+
+        Raises:
+            FindingsUnreadable: the file is damaged.
+            OSError: it cannot be written.
+            Whatever `change` raises; nothing is changed then.
+        """
+        async with self._changing:
+            return await trio.to_thread.run_sync(_change, self._file(tenant), change)
+
+    async def run(self) -> None:
+        """Read what was not read, one attempt after the other, for ever."""
+        await trio.to_thread.run_sync(partial(shutil.rmtree, self._folder / SCRATCH, ignore_errors=True))
+        while True:
+            self._wake = trio.Event()
+            failed = False
+            try:
+                waiting = await self._store.do(lambda store: store.scans.unscanned())
+                for attempt in waiting:
+                    if attempt.attempt not in self._put_off:
+                        await self._scan(attempt)
+            except StoreError as error:
+                emit("actors.farm.state_failed", level="error", error=str(error))
+                failed = True
+            with trio.move_on_after(RETRY_SECONDS if failed or self._put_off else float("inf")) as patience:
+                await self._wake.wait()
+            if patience.cancelled_caught:
+                self._put_off.clear()
+
+    async def _scan(self, attempt: AttemptRecord) -> None:
+        name, tenant = attempt.attempt, attempt.tenant
+        files = AttemptFiles(self._folder, name)
+        usage, costs = None, dict[str, Usage]()
+        try:
+            if await trio.Path(files.folder / "run.json").is_file():
+                found = await self.load(tenant)
+                said = await self.reader.scan(folder=str(files.folder), screens=list(found.screens))
+                await self.change(tenant, partial(_with_scan, run=name, said=said))
+                usage = usage_from_json(said["usage"])
+                costs = {finding: usage_from_json(one) for finding, one in said["costs"].items()}
+                how = "read"
+            elif attempt.removed is None:
+                usage, how = Usage(), "not_begun"
+            else:
+                how = "removed"
+        except Unreadable as error:
+            how = "unreadable"
+            emit("actors.farm.scan_failed", level="error", attempt=name, error=str(error))
+        except (FindingsUnreadable, OSError) as error:
+            self._put_off.add(name)
+            emit("actors.farm.scan_failed", level="error", attempt=name, error=str(error))
+            return
+        await self._store.do(lambda store: store.scans.scanned(attempt, self._clock(), usage, costs))
+        _SCANNED.labels(how).inc()
+
+    def _file(self, tenant: str) -> Path:
+        if not is_legal_id(tenant):
+            raise FindingsUnreadable(f"{tenant!r} is no tenant")
+        return self._folder / FOLDER / f"{tenant}.json"
+
+
+def _change(file: Path, change: Callable[[Findings], Findings]) -> Findings:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    changed = change(load_findings(file))
+    save_findings(file, changed)
+    return changed
+
+
+def _with_scan(found: Findings, run: str, said: Mapping[str, Any]) -> Findings:
+    """With what the reader said of a run."""
+    sightings = [_structured(one, Sighting) for one in said["sightings"]]
+    found = found.with_run(run, _structured(said["scanned"], ScannedRun), sightings)
+    found = attrs.evolve(found, screens=tuple(said["screens"]))
+    seen = {one for finding in found.findings.values() for one in finding.counts}
+    others = sorted(set(found.runs) - seen)
+    forgotten = set(others[: max(0, len(others) - KEPT_RUNS)])
+    return attrs.evolve(found, runs={name: one for name, one in found.runs.items() if name not in forgotten})
+
+
+def _structured(data: Mapping[str, Any], kind: type[T]) -> T:
+    given = {key: value for key, value in data.items() if value is not None}
+    made, problems = structured(given, kind)
+    if made is None:
+        raise Unreadable(str(ScenarioError(problems)))
+    return made

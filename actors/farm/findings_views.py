@@ -1,0 +1,73 @@
+"""What the API shows of findings, and which of them come and go between attempts at one run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from actors.farm.config import PricesConfig
+from actors.farm.costs import Usage
+from actors.farm.records import AttemptRecord
+from actors.farm.views import moment
+from actors.farm.work import AttemptOutcome
+from actors.results.findings_store import Example, Finding
+
+VERDICTS = (AttemptOutcome.SUCCEEDED, AttemptOutcome.FAILED)
+
+
+def is_flaky(finding: Finding, attempts: Mapping[str, AttemptRecord]) -> bool:
+    """It was seen in one attempt at a run, and not in another one: they have the same scenario and seed.
+
+    Args:
+        finding: Its counts are by attempt.
+        attempts: Those, and all others of the same runs. Only what was played to its end and read says anything.
+    """
+    judged = [one for one in attempts.values() if one.outcome in VERDICTS and one.usage is not None]
+    seen = {one.run for one in judged if one.attempt in finding.counts}
+    return any(one.run in seen and one.attempt not in finding.counts for one in judged)
+
+
+def finding_view(
+    finding: Finding, usage: Usage | None, prices: PricesConfig, attempts: Mapping[str, AttemptRecord]
+) -> dict[str, Any]:
+    """One finding with its examples.
+
+    Args:
+        finding: What.
+        usage: Of the episodes in which it was seen.
+        prices: Of the farm.
+        attempts: Those in which it was seen, and others of the same runs.
+    """
+    used = usage or Usage()
+    began = sorted(attempts[one].started_at for one in finding.counts if one in attempts)
+    examples = [_example(one, attempts) for one in finding.examples]
+    return {
+        "id": finding.signature,
+        "kind": finding.kind.value,
+        "app": finding.app,
+        "title": finding.title,
+        "state": finding.state.value,
+        "regressed": finding.regressed,
+        "first_seen": moment(began[0]) if began else None,
+        "last_seen": moment(began[-1]) if began else None,
+        "count": finding.count,
+        "runs": sorted({attempts[one].run for one in finding.counts if one in attempts}),
+        "flaky": is_flaky(finding, attempts),
+        "note": finding.note,
+        "example": examples[0] if examples else None,
+        "examples": examples,
+        "cost": {
+            "phone_minutes": round(used.phone_seconds / 60.0, 3),
+            "gpu_seconds": round(used.gpu_seconds, 3),
+            "input_tokens": used.input_tokens,
+            "cached_tokens": used.cached_tokens,
+            "output_tokens": used.output_tokens,
+            "money": round(used.money(prices), 4),
+            "currency": prices.currency,
+        },
+    }
+
+
+def _example(one: Example, attempts: Mapping[str, AttemptRecord]) -> dict[str, Any]:
+    run = attempts[one.run].run if one.run in attempts else one.run
+    return {**attrs.asdict(one), "run": run, "attempt": one.run}
