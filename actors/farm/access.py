@@ -106,8 +106,10 @@ class Endpoint:
     """Name of the schema of its body."""
     answer: str = "application/json"
     """Media type."""
+    schema: str | None = None
+    """Name of the schema of its answer."""
     status: int = 200
-    """Of an answer where all is well."""
+    """Of its answer."""
     ticket: bool = False
     """It also takes a ticket as its token: what an embedded page needs, which has nothing else."""
 

@@ -17,6 +17,7 @@ from actors.farm.daemon import Farm
 from actors.farm.live import Live, user_of
 from actors.farm.pin_desk import PinDesk
 from actors.farm.records import WHOLE_FARM, AttemptRecord, RunRecord
+from actors.farm.run_files import NoFile, read_inside
 from actors.farm.store import MAX_LISTED, Missing, Store
 from actors.farm.submission import parse_submission
 from actors.farm.views import attempt_view, costs_of, drain_view, moment, run_view
@@ -26,6 +27,7 @@ from runtime.telemetry import render_metrics
 
 LOG_BYTES = 64 << 10  # of a log, where nobody says how much
 MAX_LOG_BYTES = 1 << 20
+MAX_RESULT_BYTES = 256 << 20
 RESULTS = {
     "summary.json": "application/json",
     "junit.xml": "application/xml",
@@ -135,10 +137,10 @@ class Api:
         name = request.path_params["name"]
         if name not in RESULTS:
             raise Missing(f"there is no such result; there are {', '.join(RESULTS)}")
-        file = self.farm.files(attempt).folder / name
+        read = partial(read_inside, self.farm.files(attempt).folder, name, most=MAX_RESULT_BYTES)
         try:
-            content = await trio.to_thread.run_sync(file.read_bytes)
-        except OSError as error:
+            content = await trio.to_thread.run_sync(read)
+        except NoFile as error:
             raise Missing(f"this attempt has no {name}") from error
         headers = {"content-security-policy": REPORT_POLICY} if name == "report.html" else {}
         return Response(content, media_type=RESULTS[name], headers=headers)

@@ -73,7 +73,9 @@ def engine_endpoints(api: EnginesApi) -> tuple[Endpoint, ...]:
     """All of them."""
     engine = "/api/v1/engines/{engine}"
     return (
-        Endpoint("GET", "/api/v1/engines", Need.VIEWER, api.list_engines, "Engines that all runs share."),
+        Endpoint(
+            "GET", "/api/v1/engines", Need.VIEWER, api.list_engines, "Engines that all runs share.", schema="Engines"
+        ),
         Endpoint("POST", f"{engine}/drain", Need.ADMIN, api.drain, "Take it out, and end it."),
         Endpoint("DELETE", f"{engine}/drain", Need.ADMIN, api.undrain, "Start it again."),
         Endpoint("DELETE", "/api/v1/rollout", Need.ADMIN, api.stop_rollout, "Change nothing more of the engines."),

@@ -101,7 +101,9 @@ def live_endpoints(api: Api) -> tuple[Endpoint, ...]:
     phone = "/api/v1/phones/{phone}"
     side = {"side": {"type": "integer", "minimum": MIN_SIDE, "maximum": MAX_SIDE, "default": SIDE}}
     return (
-        Endpoint("GET", "/api/v1/phones", Need.VIEWER, does.list_phones, "Phones that the tenant may use."),
+        Endpoint(
+            "GET", "/api/v1/phones", Need.VIEWER, does.list_phones, "Phones that the tenant may use.", schema="Phones"
+        ),
         Endpoint("GET", phone, Need.VIEWER, does.show_phone, "One phone, and what it does while it plays."),
         Endpoint(
             "GET",

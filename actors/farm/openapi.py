@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from actors.farm.submission import MAX_LABELS
-from actors.farm.work import MAX_PRIORITY, OnInterrupt, RunState
+from actors.farm.work import MAX_PRIORITY, OnInterrupt
 
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 _TEXT = {"type": "string"}
-_NULLABLE = {"type": ["string", "null"]}
 
 SCHEMAS: Mapping[str, Any] = {
     "Error": {
@@ -42,28 +41,13 @@ SCHEMAS: Mapping[str, Any] = {
         "additionalProperties": False,
         "properties": {"phone": {"type": "string", "description": "Go on after a person has helped there."}},
     },
-    "Run": {
-        "type": "object",
-        "required": ["run", "number", "state", "tenant", "scenario", "phones", "submitted_at"],
-        "properties": {
-            "run": _TEXT,
-            "number": {"type": "integer"},
-            "state": {"enum": [one.value for one in RunState]},
-            "reason": _TEXT,
-            "held": _NULLABLE,
-            "tenant": _TEXT,
-            "scenario": _TEXT,
-            "phones": {"type": "integer"},
-            "submitted_at": _TEXT,
-            "ended_at": _NULLABLE,
-        },
-    },
 }
 _CODES = {
     "400": "The request is wrong.",
     "401": "There is no valid token.",
     "403": "The token's roles do not allow it.",
     "404": "There is no such thing, or it belongs to another tenant.",
+    "408": "The body did not arrive in time.",
     "409": "It does not fit the present state.",
     "413": "The body is too large.",
     "422": "The scenario is wrong: every mistake is told.",
@@ -106,8 +90,13 @@ class Described(Protocol):
         ...
 
     @property
+    def schema(self) -> str | None:
+        """Name of the schema of the answer."""
+        ...
+
+    @property
     def status(self) -> int:
-        """Where all is well."""
+        """Of the answer."""
         ...
 
     @property
@@ -159,7 +148,7 @@ def _operation(endpoint: Described) -> dict[str, Any]:
         ]
         + [{"name": name, "in": "query", "schema": dict(schema)} for name, schema in endpoint.query.items()],
         "responses": {
-            str(endpoint.status): {"description": "Done.", "content": {endpoint.answer: {}}},
+            str(endpoint.status): {"description": "Done.", "content": {endpoint.answer: _content(endpoint)}},
             **{code: {**failed, "description": text} for code, text in codes.items()},
         },
     }
@@ -167,3 +156,9 @@ def _operation(endpoint: Described) -> dict[str, Any]:
         schema = {"$ref": f"#/components/schemas/{endpoint.body}"}
         operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
     return operation
+
+
+def _content(endpoint: Described) -> dict[str, Any]:
+    if endpoint.schema is None:
+        return {}
+    return {"schema": {"$ref": f"#/components/schemas/{endpoint.schema}"}}

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
 from actors.farm.access import HEADERS, Endpoint, Gate, Need, refusal
+from actors.farm.answer_schemas import ANSWERS
 from actors.farm.answers_api import ANSWER_SCHEMAS, AnswersApi, answer_endpoints
 from actors.farm.api import RESULTS, Api
 from actors.farm.callers import Callers
@@ -27,8 +28,15 @@ from actors.farm.work import RunState
 
 _INTEGER = {"type": "integer", "minimum": 0}
 _TEXT = {"type": "string"}
-BODIES: Mapping[str, Any] = {**SESSION_SCHEMAS, **LIVE_SCHEMAS, **ANSWER_SCHEMAS, **PIN_SCHEMAS, **FINDING_SCHEMAS}
-"""Schemas of bodies that stand beside their endpoints."""
+BODIES: Mapping[str, Any] = {
+    **ANSWERS,
+    **SESSION_SCHEMAS,
+    **LIVE_SCHEMAS,
+    **ANSWER_SCHEMAS,
+    **PIN_SCHEMAS,
+    **FINDING_SCHEMAS,
+}
+"""Schemas of bodies and answers that stand beside their endpoints."""
 
 
 def endpoints_of(api: Api, callers: Callers) -> tuple[Endpoint, ...]:
@@ -42,12 +50,19 @@ def endpoints_of(api: Api, callers: Callers) -> tuple[Endpoint, ...]:
         *engine_endpoints(EnginesApi(api.farm)),
         *finding_endpoints(api),
         *run_endpoints(api.farm),
-        Endpoint("GET", "/healthz", Need.NOBODY, api.healthz, "Whether the daemon lives."),
-        Endpoint("GET", "/readyz", Need.NOBODY, api.readyz, "Whether it takes runs."),
+        Endpoint("GET", "/healthz", Need.NOBODY, api.healthz, "Whether the daemon lives.", schema="Alive"),
+        Endpoint("GET", "/readyz", Need.NOBODY, api.readyz, "Whether it takes runs.", schema="Ready"),
         Endpoint("GET", "/api/v1/openapi.json", Need.NOBODY, openapi, "This document."),
         Endpoint("GET", "/metrics", Need.VIEWER, api.metrics, "For Prometheus.", answer="text/plain"),
-        Endpoint("GET", "/api/v1/farm", Need.VIEWER, api.show_farm, "How the farm is."),
-        Endpoint("GET", "/api/v1/scenarios", Need.VIEWER, api.list_scenarios, "What may be submitted by name."),
+        Endpoint("GET", "/api/v1/farm", Need.VIEWER, api.show_farm, "How the farm is.", schema="Farm"),
+        Endpoint(
+            "GET",
+            "/api/v1/scenarios",
+            Need.VIEWER,
+            api.list_scenarios,
+            "What may be submitted by name.",
+            schema="Scenarios",
+        ),
         Endpoint(
             "GET",
             "/api/v1/runs",
@@ -60,14 +75,33 @@ def endpoints_of(api: Api, callers: Callers) -> tuple[Endpoint, ...]:
                 "before": _INTEGER,
                 "tenant": _TEXT,
             },
+            schema="Runs",
         ),
-        Endpoint("POST", "/api/v1/runs", Need.OPERATOR, api.submit, "Submit a run.", body="Submission", status=201),
-        Endpoint("GET", run, Need.VIEWER, api.show_run, "One run, its attempts, and its phones while it plays."),
-        Endpoint("POST", f"{run}/cancel", Need.OPERATOR, api.cancel, "End it."),
-        Endpoint("POST", f"{run}/pause", Need.OPERATOR, api.pause, "Keep it from playing.", body="Pause"),
-        Endpoint("POST", f"{run}/resume", Need.OPERATOR, api.resume, "Let it go on.", body="Resume"),
-        Endpoint("POST", f"{run}/pin", Need.OPERATOR, api.pin, "Keep its folders."),
-        Endpoint("DELETE", f"{run}/pin", Need.OPERATOR, api.unpin, "Its folders may go when they are old."),
+        Endpoint(
+            "POST",
+            "/api/v1/runs",
+            Need.OPERATOR,
+            api.submit,
+            "Submit a run.",
+            body="Submission",
+            schema="Run",
+            status=201,
+        ),
+        Endpoint(
+            "GET",
+            run,
+            Need.VIEWER,
+            api.show_run,
+            "One run, its attempts, and its phones while it plays.",
+            schema="RunWhole",
+        ),
+        Endpoint("POST", f"{run}/cancel", Need.OPERATOR, api.cancel, "End it.", schema="Run"),
+        Endpoint("POST", f"{run}/pause", Need.OPERATOR, api.pause, "Keep it from playing.", body="Pause", schema="Run"),
+        Endpoint("POST", f"{run}/resume", Need.OPERATOR, api.resume, "Let it go on.", body="Resume", schema="Run"),
+        Endpoint("POST", f"{run}/pin", Need.OPERATOR, api.pin, "Keep its folders.", schema="Run"),
+        Endpoint(
+            "DELETE", f"{run}/pin", Need.OPERATOR, api.unpin, "Its folders may go when they are old.", schema="Run"
+        ),
         Endpoint(
             "GET",
             f"{run}/logs",
@@ -98,6 +132,7 @@ def endpoints_of(api: Api, callers: Callers) -> tuple[Endpoint, ...]:
             api.audit,
             "What operators did, the newest first.",
             query={"limit": _INTEGER},
+            schema="Audit",
         ),
         *session_endpoints(api.farm, callers),
         *answer_endpoints(AnswersApi()),
@@ -116,7 +151,9 @@ def farm_app(api: Api, gate: Gate, events: EventsDesk, extra: tuple[BaseRoute, .
         extra: Routes that guard themselves: the wall's files, the assistant's websocket.
     """
     routes: list[BaseRoute] = [gate.route_for(endpoint) for endpoint in endpoints_of(api, gate.callers)]
-    return Starlette(routes=[*routes, events.route(), *extra], exception_handlers={HTTPException: _not_there})
+    app = Starlette(routes=[*routes, events.route(), *extra], exception_handlers={HTTPException: _not_there})
+    app.router.redirect_slashes = False  # what is not there is not there; a redirect would repeat what was asked for
+    return app
 
 
 async def _not_there(_request: Request, error: Exception) -> Response:

@@ -12,10 +12,11 @@ import trio
 from starlette.routing import Route
 
 from actors.farm.access import Endpoint, Need
+from actors.farm.answer_schemas import ANSWERS
 from actors.farm.api import MAX_LOG_BYTES, RESULTS, Api
 from actors.farm.client import FarmRefused, path_of
 from actors.farm.config import AdbPool, PricesConfig
-from actors.farm.openapi import SCHEMAS, document_for
+from actors.farm.openapi import document_for
 from actors.farm.routes import BODIES, endpoints_of
 from actors.token_store import Role
 from tests.kit.farm import ServedFarm, farm_config, open_served, wait_over, wait_playing, write_scenario
@@ -59,7 +60,7 @@ async def test_a_run_from_submission_to_its_results(tmp_path: Path) -> None:
         assert b"on 2 phones" in logs.body
         assert int(logs.headers["x-next-offset"]) == len(logs.body)
         assert summary.json["totals"]["episodes"] == 1
-        jsonschema.validate(shown, SCHEMAS["Run"])
+        jsonschema.validate(shown, ANSWERS["Run"])
 
 
 async def test_operators_pause_resume_pin_and_cancel(tmp_path: Path) -> None:
@@ -163,8 +164,9 @@ def _post(served: ServedFarm, body: bytes) -> tuple[int, bytes]:
 
 
 def filled(path: str, run: str) -> str:
-    path = path.replace("{finding}", "0" * 12).replace("{sha}", "0" * 64)
-    return path.replace("{run}", run).replace("{phone}", "10.0.0.0:5555").replace("{name}", "summary.json")
+    """A place to ask at; a parameter that nobody has thought of here fails."""
+    known = {"run": run, "phone": "10.0.0.0:5555", "name": "summary.json", "engine": "none"}
+    return path.format(**known, finding="0" * 12, sha="0" * 64, pin="1")
 
 
 def lower_roles(need: Need) -> list[Role]:
@@ -211,7 +213,8 @@ async def test_every_route_refuses_whoever_may_not(tmp_path: Path) -> None:
                 assert await status_of(served, f"games.{role}", endpoint.method, path) == 403, f"{where} as {role}"
             if "{run}" in endpoint.path:
                 assert await status_of(served, "other.operator", endpoint.method, path) == 404, f"{where} of another"
-                assert await status_of(served, "other.admin", endpoint.method, path) in (200, 409), where
+                expected = (404,) if "{sha}" in endpoint.path else (200, 409)  # no picture has such a name
+                assert await status_of(served, "other.admin", endpoint.method, path) in expected, where
         assert await served.farm.store.do(lambda store: [one.run for one in store.runs()]) == [run]
         assert before[0][0].state is (await served.farm.store.do(lambda store: store.run(run))).state
 
