@@ -81,6 +81,7 @@ def answer_endpoints(api: AnswersApi) -> tuple[Endpoint, ...]:
             api.draw,
             "The picture of a Vega-Lite specification that holds its data.",
             body="Chart",
+            ticket=True,
             answer="image/svg+xml",
         ),
         Endpoint(
@@ -90,6 +91,7 @@ def answer_endpoints(api: AnswersApi) -> tuple[Endpoint, ...]:
             api.write,
             "Rows as a file for a spreadsheet.",
             body="Table",
+            ticket=True,
             answer="*/*",
         ),
     )

@@ -16,6 +16,10 @@ from actors.farm.loading import load_farm_config
 from actors.farm.serve import serve_farm
 from actors.farm.systemd import Notifier
 from actors.token_store import Role, TokenStore, TokenStoreError, create_token
+from actors.warehouse.config import LoaderConfig
+from actors.warehouse.databases import CONFIG_FILE
+from actors.warehouse.load import load_once
+from actors.warehouse.spool import SpoolWriter
 from runtime.ids import TenantId
 from runtime.nursery import open_bare_nursery
 from runtime.secret import Secret
@@ -36,6 +40,11 @@ name = "sim"
 kind = "simulated"
 count = {phones}
 labels = ["demo"]
+
+[[engines]]
+id = "rehearsal"
+model = "rehearsal-7b"
+launch = {{ kind = "rehearsal", args = ["--ttft-ms", "120", "--tpot-ms", "6"] }}
 
 [limits]
 drain_seconds = 2
@@ -81,10 +90,21 @@ def make_demo(folder: Path, scenarios: Path, port: int) -> tuple[Path, Secret]:
 
 
 def with_assistant(config: FarmConfig, folder: Path) -> FarmConfig:
-    """The farm with an assistant over the metrics of its own runs, once there are some; it needs no model."""
-    databases = Path(config.farm.folder) / "runs" / "warehouse" / "databases.toml"
-    if config.assistant is not None or not databases.is_file():
+    """The farm with an assistant over the metrics of its own runs, of which there are none yet; it needs no model.
+
+    Raises:
+        OSError, PublicationFailed: the folder cannot be written.
+    """
+    if config.assistant is not None:
         return config
+    warehouse = Path(config.farm.folder) / "runs" / "warehouse"
+    databases = warehouse / CONFIG_FILE
+    if not databases.is_file():
+        about = {"tenant": TENANT, "run_id": "demo", "scenario": SCENARIO}
+        empty = SpoolWriter(warehouse / "spool" / TENANT, "demo", about)
+        empty.append([], 0.0)
+        empty.seal()
+        load_once(LoaderConfig(str(warehouse)))
     file = folder / "assistant.toml"
     file.write_text(_ASSISTANT.format(databases=toml_value(str(databases))), encoding="utf-8")
     return attrs.evolve(config, assistant=FarmAssistant(str(file)))

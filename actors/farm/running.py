@@ -17,6 +17,7 @@ from actors.farm.loading import load_farm_config
 from actors.farm.serve import serve_farm
 from actors.farm.systemd import take_notifier
 from actors.token_store import TokenStoreError
+from actors.warehouse.generations import PublicationFailed
 from runtime.collector import collect_rarely
 from runtime.process import ProcessError
 from runtime.secret import SecretMissing
@@ -95,7 +96,7 @@ def _told(work: Callable[[], None]) -> int:
     except (TokenStoreError, SecretMissing) as error:
         click.echo(f"Error: {error}", err=True)
         return EXIT_WRONG
-    except (StoreError, ListenError, ProcessError, AuditError, AskError, OSError) as error:
+    except (StoreError, ListenError, ProcessError, AuditError, AskError, PublicationFailed, OSError) as error:
         click.echo(f"Error: {error}", err=True)
         return EXIT_INFRASTRUCTURE
     return 0
