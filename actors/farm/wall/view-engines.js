@@ -42,7 +42,7 @@ function card(one, isAdmin) {
     h("div", { class: "row spread" }, h("h2", {}, one.engine), badge(one.state), drain),
     h("p", { class: "small" }, [one.model, one.version].filter(Boolean).join(" · ")),
     h("div", { class: "meters" }, meter(t("kv_usage"), one.kv_usage, KV_WARN),
-      meter(t("concurrency_of", { now: number(one.running), knee: number(one.knee ?? one.concurrency, 1) }), one.knee ? one.running / one.knee : null, 1.01),
+      running(one),
       meter(t("cached_share"), one.cached_share, 2)),
     facts([
       [t("tpot"), `${number(one.tpot_ms, 1)} ms`], [t("ttft"), `${number(one.ttft_ms)} ms`], [t("queued"), number(one.queued)],
@@ -56,6 +56,12 @@ function meter(label, share, high) {
   const width = `${Math.min(100, Math.max(0, known ? share * 100 : 0))}%`;
   return h("div", { class: "meter", role: "img", "aria-label": `${label}: ${percent(known ? share : null)}` }, h("span", {}, label), h("span", { class: "number" }, percent(known ? share : null)),
     h("i", { class: known && share >= high ? "track high" : "track" }, h("i", { style: { width } })));
+}
+
+function running(one) {
+  const words = typeof one.knee === "number" ? t("concurrency_of", { now: number(one.running), knee: number(one.knee, 1) })
+    : t("running_of", { now: number(one.running), most: number(one.concurrency) });
+  return meter(words, one.concurrency ? one.running / one.concurrency : null, 1.01);
 }
 
 function tokens(found) {
