@@ -60,7 +60,8 @@ def missed_slots(steps: Sequence[float], begin: float, end: float, period: float
     """(slots, those of them without a step) of one phone.
 
     The slots lie around the times that its first step in there sets, so that one which is a little early or late is in
-    its own. A phone that falls behind for good misses one slot for every period that it lost.
+    its own, and wholly between `begin` and `end`. A phone that falls behind for good misses one slot for every period
+    that it lost.
 
     Args:
         steps: When it stepped, in order.
@@ -69,9 +70,9 @@ def missed_slots(steps: Sequence[float], begin: float, end: float, period: float
         period: Between two steps.
     """
     mine = [at for at in steps if begin <= at < end]
-    first = mine[0] if mine else begin
-    first -= math.floor((first - begin) / period) * period  # the pace it had when this began
-    slots = math.floor((end - first) / period - 0.5) + 1  # one that ends after `end` may still be filled
+    first = mine[0] if mine else begin + period / 2
+    first -= math.floor((first - begin) / period - 0.5) * period
+    slots = math.floor((end - first) / period - 0.5) + 1
     filled = {round((at - first) / period) for at in mine}
     return max(0, slots), sum(slot not in filled for slot in range(slots))
 

@@ -120,8 +120,10 @@ class ServedFarm:
 
 
 @asynccontextmanager
-async def open_served(config: FarmConfig, **limits: Any) -> AsyncIterator[ServedFarm]:
-    """On a port of its own, in this process."""
+async def open_served(
+    config: FarmConfig, *, program: tuple[str, ...] = PROGRAM, **limits: Any
+) -> AsyncIterator[ServedFarm]:
+    """On a port of its own, in this process; `program` is what plays the runs."""
     now = datetime.now(UTC)
     path = Path(config.tokens.file)
     tokens = {"nobody": Secret("corral_000000000000_" + "0" * 64)}
@@ -137,7 +139,7 @@ async def open_served(config: FarmConfig, **limits: Any) -> AsyncIterator[Served
     server.graceful_timeout = 1.0
     stop = trio.Event()
     with sock:
-        async with open_farm(config, program=PROGRAM) as farm, trio.open_nursery() as nursery:
+        async with open_farm(config, program=program) as farm, trio.open_nursery() as nursery:
             logins = FailedLogins(limits.get("failed_logins_per_minute", 100_000))
             gate = Gate(callers_for(store, logins, ticket_key(Path(config.farm.folder))))
             api = Api(farm)
