@@ -78,10 +78,14 @@ def _place_in(folder: Path) -> Path:
     return folder.resolve() / SOCKET_NAME
 
 
+def _fits(path: Path) -> bool:
+    return len(os.fsencode(path)) <= MAX_PATH_BYTES
+
+
 async def _bind(folder: Path) -> tuple[trio.socket.SocketType, Path | None]:
     """A listening socket, and the private folder that was made for it, if one was."""
     path = _place_in(folder)
-    if len(os.fsencode(path)) <= MAX_PATH_BYTES:
+    if _fits(path):
         try:
             return await _bound(path), None
         except OSError as error:
@@ -225,7 +229,10 @@ class KeptDoor:
     async def _exchange(self, request: bytes) -> bytes | None:
         was_kept = self._stream is not None
         if self._stream is None:
-            self._stream = await trio.open_unix_socket(control_path(self.folder))
+            path = control_path(self.folder)
+            if not _fits(path):  # no socket can be there: a run says where it has its own
+                raise FileNotFoundError(errno.ENOENT, "no socket", str(path))
+            self._stream = await trio.open_unix_socket(path)
         try:
             await self._stream.send_all(request)
             line = await _read_line(self._stream, self._buffered)

@@ -10,7 +10,6 @@
 {"command": "hold", "by"}, {"command": "go_on"}       → {"phones": [...]}: the whole run
 """
 
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -61,7 +60,7 @@ async def _resume(fleet: Fleet, request: Request) -> dict[str, Any]:
 
 
 async def _phone(fleet: Fleet, request: Request) -> dict[str, Any]:
-    return detail_for(_job(fleet, request), now=trio.current_time(), wall_ms=int(time.time() * 1000))
+    return detail_for(_job(fleet, request), now=trio.current_time(), zero_ms=fleet.zero_ms)
 
 
 async def _screens(fleet: Fleet, request: Request) -> dict[str, Any]:
@@ -82,7 +81,7 @@ async def _take_over(fleet: Fleet, request: Request) -> dict[str, Any]:
     if refused is not None:
         raise _Refused(refused)
     _tell(fleet, job, "actors.phone.taken_over", by=by)
-    return {"since_ms": int((time.time() - (now - job.custody.since)) * 1000)}
+    return {"since_ms": int(fleet.zero_ms + job.custody.since * 1000)}
 
 
 async def _hand_back(fleet: Fleet, request: Request) -> dict[str, Any]:

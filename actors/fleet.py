@@ -2,6 +2,7 @@
 
 import math
 import os
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -88,6 +89,8 @@ class Fleet:
     vendor: Vendor | None = None
     warehouse: Warehouse | None = None
     """Takes rows of the fleet's own metrics."""
+    zero_ms: float = attrs.field(factory=lambda: (time.time() - trio.current_time()) * 1000.0)
+    """When the run's clock was zero, in milliseconds since 1970."""
 
     async def play(self) -> None:
         """Play every episode; returns when each has an outcome."""

@@ -15,13 +15,14 @@ LOG_TEXT = 300  # characters shown of a line of the log
 WHY_TEXT = 300
 
 
-def detail_for(job: PhoneJob, *, now: float, wall_ms: int) -> dict[str, Any]:
+def detail_for(job: PhoneJob, *, now: float, zero_ms: float) -> dict[str, Any]:
     """As the API shows it, without the row of the phone itself.
 
     Args:
         job: The phone.
         now: The run's clock.
-        wall_ms: The wall clock at that moment, in milliseconds since 1970.
+        zero_ms: When the run's clock was zero, in milliseconds since 1970; the same at every call, so that what did
+            not change is told alike.
     """
     session = job.session
     shown: dict[str, Any] = {
@@ -36,26 +37,25 @@ def detail_for(job: PhoneJob, *, now: float, wall_ms: int) -> dict[str, Any]:
     }
     if session is None:
         return shown
-    start_ms = wall_ms - now * 1000.0
     return {
         **shown,
-        "actions": [_action(one, start_ms) for one in session.live.actions],
+        "actions": [_action(one, zero_ms) for one in session.live.actions],
         "plan": _plan(session.policy.outlook, session.newest, now),
-        "ledger": [_times(one, start_ms) for one in session.live.times],
+        "ledger": [_times(one, zero_ms) for one in session.live.times],
         "log": [_line(one) for one in session.log],
     }
 
 
-def _action(action: LiveAction, start_ms: float) -> dict[str, Any]:
+def _action(action: LiveAction, zero_ms: float) -> dict[str, Any]:
     why = redact(action.why)[:WHY_TEXT]
-    return {"at_ms": int(start_ms + action.at * 1000), **_shape(action.shape), "why": why, "outcome": action.outcome}
+    return {"at_ms": int(zero_ms + action.at * 1000), **_shape(action.shape), "why": why, "outcome": action.outcome}
 
 
 def _shape(shape: Mapping[str, Any]) -> dict[str, Any]:
     return {**shape, "text": None if shape["text"] is None else redact(shape["text"])}
 
 
-def _times(times: LiveTimes, start_ms: float) -> dict[str, Any]:
+def _times(times: LiveTimes, zero_ms: float) -> dict[str, Any]:
     seconds: Mapping[str, float | None] = {
         "capture_ms": times.capture,
         "queue_ms": times.queue,
@@ -64,7 +64,7 @@ def _times(times: LiveTimes, start_ms: float) -> dict[str, Any]:
         "act_ms": times.act,
     }
     spent = {name: None if value is None else round(value * 1000, 1) for name, value in seconds.items()}
-    return {"at_ms": int(start_ms + times.at * 1000), **spent, "stale": times.stale, "why": times.why}
+    return {"at_ms": int(zero_ms + times.at * 1000), **spent, "stale": times.stale, "why": times.why}
 
 
 def _plan(outlook: Outlook, frame: Frame | None, now: float) -> dict[str, Any] | None:

@@ -5,16 +5,20 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import cv2
+import numpy as np
 import trio
 
 from actors.phone import PhoneJob
 from actors.pictures import encode_jpeg
-from policies.frame import Frame
+from inference.messages import ImagePart
+from policies.frame import Frame, Pixels
 
 QUALITY = 70
 SMALL_SIDE = 320  # up to here a picture is one of many, and its rough edges are not looked at
 SMALL_QUALITY = 60
 ANSWER_BYTES = 400 << 10  # of base64, from which on an answer takes no further picture; a large one has 300 kB
+BATCH = 8  # small pictures that one thread makes in a row: a busy machine takes longer to wake it than it takes for one
 LIMITER = trio.CapacityLimiter(1)  # its own: who looks on takes no thread from prompts, and at most one core
 
 
@@ -32,24 +36,42 @@ async def newest_screens(
         `[{"phone", "seq", "captured_ms_ago", "width", "height", "jpeg": base64}]`, and whether others did not fit in:
         ask again, with what was seen by then.
     """
+    batch = BATCH if side <= SMALL_SIDE else 1
     made: list[dict[str, Any]] = []
     size = 0
-    for job in jobs:
-        frame = job.newest
-        if frame is None or frame.seq == known.get(job.phone):
+    for start in range(0, len(jobs), batch):
+        newest = [(job.phone, job.newest) for job in jobs[start : start + batch]]
+        due = [(phone, frame) for phone, frame in newest if frame is not None and frame.seq != known.get(phone)]
+        if not due:
             continue
         if size >= ANSWER_BYTES:
             return made, True
-        shown = await _shown(frame, side)
-        size += len(shown["jpeg"])
-        made.append({"phone": job.phone, **shown})
+        encode = partial(_encoded, [frame for _, frame in due], side)
+        for (phone, frame), picture in zip(due, await trio.to_thread.run_sync(encode, limiter=LIMITER), strict=True):
+            shown = _shown(frame, picture)
+            size += len(shown["jpeg"])
+            made.append({"phone": phone, **shown})
     return made, False
 
 
-async def _shown(frame: Frame, side: int) -> dict[str, Any]:
+def halved(pixels: Pixels, side: int) -> Pixels:
+    """A picture made smaller by halves as long as that leaves `side` pixels of its long side, and halves are exact.
+
+    The mean of four pixels costs a tenth of a resize to any size: of 720x1280 to 240, 2.7 ms become 0.5 ms.
+    """
+    height, width = pixels.shape[:2]
+    while max(height, width) >= 2 * side and height % 2 == 0 == width % 2:
+        height, width = height // 2, width // 2
+        pixels = np.asarray(cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8)
+    return pixels
+
+
+def _encoded(frames: Sequence[Frame], side: int) -> list[ImagePart]:
     quality = SMALL_QUALITY if side <= SMALL_SIDE else QUALITY
-    encode = partial(encode_jpeg, frame.pixels, max_side=side, quality=quality)
-    picture = await trio.to_thread.run_sync(encode, limiter=LIMITER)
+    return [encode_jpeg(halved(frame.pixels, side), max_side=side, quality=quality) for frame in frames]
+
+
+def _shown(frame: Frame, picture: ImagePart) -> dict[str, Any]:
     return {
         "seq": frame.seq,
         "captured_ms_ago": round((trio.current_time() - frame.requested_at) * 1000, 1),

@@ -25,7 +25,7 @@ from actors.pictures import PictureStore, encode_jpeg
 from actors.rehearsal.apps.base import LogLine, Touch
 from actors.rehearsal.apps.catalog import APPS
 from actors.scenario import AppConfig, CaptureConfig
-from actors.session import EpisodeSession, EpisodeSpec
+from actors.session import EpisodeSession, EpisodeSpec, StepSink
 from inference.messages import Completion, ImagePart, Prompt, Usage
 from inference.profile import ModelProfile
 from policies.episode import EpisodePolicy
@@ -233,7 +233,7 @@ async def carry(
     sink = LagSink(LagLog(trio.current_time() + WARM_UP_SECONDS))
     before = resident_bytes(os.getpid())
     ended: list[str] = []
-    sessions = [_session_for(number, stage, sink) for number in range(count)]
+    sessions = [session_for(number, stage, sink) for number in range(count)]
     async with open_supervisor("bench") as supervisor:
         for number, session in enumerate(sessions):
             supervisor.start_child_nowait(_child_for(session, number / count, stage, ended))
@@ -272,7 +272,15 @@ async def carry(
     )
 
 
-def _session_for(number: int, stage: Stage, sink: LagSink) -> EpisodeSession:
+def session_for(number: int, stage: Stage, sink: StepSink, *, in_thread: bool = False) -> EpisodeSession:
+    """An episode that nothing ends, of the phone with this number.
+
+    Args:
+        number: Its seed too.
+        stage: What all share.
+        sink: Watches its steps.
+        in_thread: Pictures for prompts are encoded, in threads, as in a run; else those of the stage are used.
+    """
     phone = PhoneId(f"bench-{number}")
     spec = EpisodeSpec(
         episode=EpisodeId(phone),
@@ -293,9 +301,9 @@ def _session_for(number: int, stage: Stage, sink: LagSink) -> EpisodeSession:
         sink=sink,
         draw=draw_from(number),
         restart_app=_nothing,
-        in_thread=False,
+        in_thread=in_thread,
         follow_log=False,
-        encoder=stage.jpeg_of,
+        encoder=None if in_thread else stage.jpeg_of,
     )
 
 
@@ -313,14 +321,15 @@ def _child_for(session: EpisodeSession, phase: float, stage: Stage, ended: list[
         with bind(phone=spec.phone, episode=spec.episode):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(stop_on_drain)
-                end = await session.play(_device_for(spec.phone, stage))
+                end = await session.play(device_for(spec.phone, stage))
                 nursery.cancel_scope.cancel()
         ended.append(end.reason)
 
     return ChildSpec(spec.phone, run, restart=RestartKind.TRANSIENT, start_seconds=120.0)
 
 
-def _device_for(phone: PhoneId, stage: Stage) -> Device:
+def device_for(phone: PhoneId, stage: Stage) -> Device:
+    """A phone that shows the stage's frames in turn."""
     return AppDevice(StillApp(), DeviceInfo(phone, "in-process", "bench", "0"), *SIZE, frames=stage.frames)
 
 

@@ -28,6 +28,7 @@ from actors.bench.engines import BenchUnavailable
 from actors.bench.processes import resident_bytes
 from actors.bench.result import BenchResult, Tell
 from actors.farm.client import FarmClient, FarmRefused, FarmUnreachable, path_of
+from actors.results.intervals import student95
 from actors.token_store import Role, create_token
 from runtime.ids import TenantId
 from runtime.secret import Secret
@@ -313,12 +314,8 @@ def slope_of(samples: Sequence[tuple[float, float]]) -> Slope:
     slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
     left = sum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in points)
     error = math.sqrt(left / (len(points) - 2) / spread)
-    width = _T95.get(len(points) - 2, 1.96 + 2.6 / (len(points) - 2)) * error
+    width = student95(len(points) - 2) * error
     return Slope(slope, slope - width, slope + width)
-
-
-# Student's t, two-sided 95 %, by degrees of freedom; beyond them it is near 1.96 + 2.6/n
-_T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 10: 2.23}
 
 
 def _result(soak: _Soak, *, minutes: float, kills: int, seed: int, sound_end: bool) -> BenchResult:

@@ -27,6 +27,7 @@ _MORE = {
     "routing": "actors.cli.bench_inference:routing",
     "soak": "actors.cli.bench_soak:soak",
     "storm": "actors.cli.bench_storm:storm",
+    "wall": "actors.cli.bench_wall:wall",
 }
 
 

@@ -152,10 +152,11 @@ class Farm:
 
     async def _ask_run(self, run: str, request: Mapping[str, Any]) -> None:
         attempt = (await self.store.do(lambda store: store.attempts(run)))[-1]
+        folder = self.files(attempt.attempt).folder
         try:
-            await ask(self.files(attempt.attempt).folder, request)
+            await ask(folder, request)
         except ControlError as error:
-            raise Refused(str(error)) from error
+            raise Refused(str(error).removeprefix(f"{folder}: ")) from error
 
     async def pause_phone(self, phone: str, user: str) -> None:
         """Start nothing more on a phone; what plays there goes on to its end. `*` is the whole farm."""

@@ -243,7 +243,7 @@ class Live:
         return shelf
 
     async def _fill(self, shelf: _Shelf, side: int, names: Sequence[str]) -> None:
-        more = bool(names)
+        more, began = bool(names), trio.current_time()
         while more:
             known = {name: shelf.pictures[name].seq if name in shelf.pictures else None for name in names}
             try:
@@ -255,7 +255,8 @@ class Live:
                 taken_at = now - one["captured_ms_ago"] / 1000
                 jpeg = base64.b64decode(one["jpeg"])
                 shelf.pictures[one["phone"]] = Picture(one["seq"], taken_at, one["width"], one["height"], jpeg)
-            shelf.asked_at.update(dict.fromkeys(names, now))
+            # from when it was asked, not from when all came: else whoever asks once a period gets every second picture
+            shelf.asked_at.update(dict.fromkeys(names, began))
             more = answer["more"] and bool(answer["screens"])
 
     async def _forget(self, attempts: Collection[str]) -> None:

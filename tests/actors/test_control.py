@@ -127,3 +127,11 @@ async def test_an_answer_that_was_not_waited_for_is_not_taken_for_the_next(tmp_p
 
         assert (await door.ask({"n": 2}))["got"] == {"n": 2}
     await door.aclose()
+
+
+async def test_a_run_that_is_over_is_told_so_where_the_path_is_too_long_for_a_socket_too(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+
+    with pytest.raises(ControlError, match="no run is under way there"):
+        await ask(folder, {"command": "status"})

@@ -51,6 +51,7 @@ class World:
     job: PhoneJob
     run_id: str = "run"
     connections: None = None
+    zero_ms: float = 1_800_000_000_000.0
     events: list[tuple[str, dict[str, Any]]] = attrs.field(factory=list)
 
     class scenario:  # noqa: N801
@@ -216,6 +217,8 @@ async def test_the_detail_tells_actions_plan_times_and_a_redacted_log(autojump_c
         assert len(detail["log"]) == LOG_KEPT
         assert "hunter2" not in str(detail)
         assert detail["needs_human"] is None
+        later = await world.ask("phone")
+        assert [later[name] for name in ("actions", "ledger")] == [detail[name] for name in ("actions", "ledger")]
 
 
 @pytest.mark.parametrize(

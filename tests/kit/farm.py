@@ -125,9 +125,16 @@ class ServedFarm:
 
 @asynccontextmanager
 async def open_served(
-    config: FarmConfig, *, answering: Answering | None = None, **limits: Any
+    config: FarmConfig,
+    *,
+    answering: Answering | None = None,
+    program: tuple[str, ...] = PROGRAM,
+    **limits: Any,
 ) -> AsyncIterator[ServedFarm]:
-    """On a port of its own, in this process; with something that answers, questions may be pinned."""
+    """On a port of its own, in this process; with something that answers, questions may be pinned.
+
+    `program` is what plays the runs.
+    """
     now = datetime.now(UTC)
     path = Path(config.tokens.file)
     tokens = {"nobody": Secret("corral_000000000000_" + "0" * 64)}
@@ -143,7 +150,7 @@ async def open_served(
     server.graceful_timeout = 1.0
     stop = trio.Event()
     with sock:
-        async with open_farm(config, program=PROGRAM) as farm, trio.open_nursery() as nursery:
+        async with open_farm(config, program=program) as farm, trio.open_nursery() as nursery:
             logins = FailedLogins(limits.get("failed_logins_per_minute", 100_000))
             gate = Gate(callers_for(store, logins, ticket_key(Path(config.farm.folder))))
             pins = None

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from actors.cli.farm import farm
 from tests.kit.farm import SCENARIO, ServedFarm, farm_config, open_served, wait_over, wait_playing, write_scenario
+from tests.kit.farm_live import open_door
 
 
 async def corral(served: ServedFarm, *words: str, who: str = "games.operator", **options: Any) -> Result:
@@ -63,6 +64,27 @@ async def test_a_day_at_the_farm(tmp_path: Path) -> None:
         held = json.loads(daily.output)["run"]
         assert "is paused" in (await corral(served, "pause", held)).output
         assert "goes on" in (await corral(served, "resume", held)).output
+
+
+async def test_a_run_that_plays_stands_still_where_it_is_and_goes_on(tmp_path: Path) -> None:
+    write_scenario(tmp_path, "long", "seconds=60")
+    async with open_served(farm_config(tmp_path)) as served:
+        run = (await corral(served, "submit", "long")).output.strip()
+        async with open_door(served, run) as door:
+            held = await corral(served, "pause", run, "--hold")
+            assert (held.exit_code, "stands still" in held.output) == (0, True), held.output
+            assert door.asked[-1] == {"command": "hold", "by": "operator-games"}
+            assert json.loads((await corral(served, "show", run, "--json")).output)["state"] == "running"
+            assert "goes on" in (await corral(served, "resume", run)).output
+            assert door.asked[-1]["command"] == "go_on"
+        for words, code, says in (
+            (("pause", run, "--hold"), 1, "no run is under way"),
+            (("pause", "--phone", "10.0.0.1:5555", "--hold"), 2, "--hold is for a RUN"),
+        ):
+            refused = await corral(served, *words)
+            assert (refused.exit_code, says in refused.stderr) == (code, True), refused.output
+        assert (await corral(served, "pause", run, "--hold", who="games.viewer")).exit_code == 1
+        assert (await corral(served, "pause", run, "--hold", who="other.operator")).exit_code == 1
 
 
 async def test_refusals_are_one_line_and_an_exit_code(tmp_path: Path) -> None:
