@@ -266,16 +266,19 @@ class _Viewer:
                 await self._pause(DETAIL_SECONDS)
 
     async def _screens(self) -> None:
+        due = float("-inf")
         while True:
             watch = self._watch
             if watch.screens is None or watch.is_hidden:
                 await self._watched.wait()
                 continue
             period = 1.0 / watch.screens.fps
-            began = trio.current_time()
+            now = trio.current_time()
+            # a round that begins a little late delays no later one; a new watch begins at once
+            due = due + period if due + period <= now < due + 2 * period else now
             await self._send_screens(watch, watch.screens.side, max_age=period / 2)
             if watch is self._watch:
-                await self._pause(max(0.0, began + period - trio.current_time()))
+                await self._pause(max(0.0, due + period - trio.current_time()))
 
     async def _send_screens(self, watch: Watch, side: int, max_age: float) -> None:
         live = self._desk.live

@@ -2,13 +2,17 @@
 
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 from trio_websocket import ConnectionClosed, ConnectionRejected
 
 from actors.token_store import revoke_token
+from inference.config import EngineConfig
+from runtime.ids import EngineId
 from runtime.telemetry import REGISTRY
 from tests.actors.farm.test_api import submitted
+from tests.kit.engines import FakeEngine, serve_tcp
 from tests.kit.farm import farm_config, open_served, write_scenario
 from tests.kit.farm_live import JPEG, open_door, open_viewer
 
@@ -123,6 +127,35 @@ async def test_nothing_of_another_tenant_gets_through(tmp_path: Path) -> None:
             assert admin.pictures, "the farm's own sees all"
             assert run in str(admin.messages)
             assert door.asked
+
+
+async def test_engines_are_told_as_over_http_and_when_they_change(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        engine = EngineConfig(EngineId("e1"), url=await serve_tcp(FakeEngine(), nursery), probe_every_seconds=0.1)
+        config = attrs.evolve(farm_config(tmp_path), engines=(engine,))
+        async with open_served(config) as served, open_viewer(served, "games.viewer") as viewer:
+            with trio.fail_after(20):
+                while served.farm.engines.why_none():
+                    await trio.sleep(0.02)
+            await viewer.watch("*")
+            told = await viewer.until("engines")
+            shown = (await served.call("games.viewer", "GET", "/api/v1/engines")).json
+            assert told == {"type": "engines", **shown}
+            assert [(one["engine"], one["state"]) for one in told["engines"]] == [("e1", "up")]
+
+            await served.call("games.admin", "POST", "/api/v1/engines/e1/drain")
+            while (told := await viewer.until("engines"))["engines"][0]["state"] != "drained":
+                pass
+            messages, _ = await viewer.during(2.5)
+            assert [one for one in messages if one["type"] == "engines"] == [], "nothing has changed"
+
+            await viewer.watch()
+            await served.call("games.admin", "DELETE", "/api/v1/engines/e1/drain")
+            messages, _ = await viewer.during(2.5)
+            assert messages == [], "it is hidden"
+            await viewer.watch("*")
+            assert (await viewer.until("engines"))["engines"][0]["state"] in {"starting", "up"}
+        nursery.cancel_scope.cancel()
 
 
 async def test_only_so_many_viewers_and_only_with_a_token(tmp_path: Path) -> None:
