@@ -37,6 +37,12 @@ def phone_trouble(row: Mapping[str, Any]) -> str | None:
     return "offline" if state == "quarantined" or row.get("connection") in _GONE else None
 
 
+def knee_ratio(view: Mapping[str, Any]) -> float | None:
+    """An engine's time per output token by what it may be at the knee; None where either is not known."""
+    token, floor = view["tpot_ms"], view["floor_ms"]
+    return token / (floor * KNEE_RATIO) if token is not None and floor else None
+
+
 def tell_phones(rows: Sequence[Mapping[str, Any]]) -> None:
     """The phones of all runs that play."""
     counts = Counter(phone_trouble(row) or "playing" for row in rows)
@@ -53,11 +59,11 @@ def tell_engines(engines: FarmEngines) -> None:
     for metric in (_TOKEN, _BEYOND):
         metric.clear()
     for view in views:
-        token, floor = view["tpot_ms"], view["floor_ms"]
+        token, ratio = view["tpot_ms"], knee_ratio(view)
         if token is not None:
             _TOKEN.labels(view["engine"]).set(token / 1000)
-            if floor:
-                _BEYOND.labels(view["engine"]).set(token / (floor * KNEE_RATIO))
+        if ratio is not None:
+            _BEYOND.labels(view["engine"]).set(ratio)
 
 
 def tell_folders(kept: int, budget: float) -> None:

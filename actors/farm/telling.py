@@ -7,8 +7,9 @@ import trio
 
 from actors.farm.daemon import Farm
 from actors.farm.database import StoreError
+from actors.farm.engine_views import engine_views
 from actors.farm.engines import Rollout, RolloutState
-from actors.farm.figures import phone_trouble, tell_engines, tell_phones
+from actors.farm.figures import knee_ratio, phone_trouble, tell_engines, tell_phones
 from actors.farm.records import AttemptRecord
 from actors.farm.webhooks import WebhookConfig
 from actors.farm.work import AttemptOutcome
@@ -17,6 +18,8 @@ from actors.notices import Notice, Severity
 from runtime.secret import secret_from_environment
 from runtime.telemetry import emit
 
+KV_SHARE = 0.9  # as in docs/monitoring/alerts.yml, as the next
+BEYOND_KNEE = 1.2
 LOOK_SECONDS = 15.0  # a person is asked for within minutes anyway
 _FAILED = {
     AttemptOutcome.FAILED: Severity.WARNING,
@@ -70,9 +73,26 @@ def phone_notices(run: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Notic
             yield Notice(f"phone:{phone}", title, Severity.WARNING, str(row.get("remedy", "")), fields)
 
 
+def engine_notices(views: Sequence[Mapping[str, Any]]) -> Iterator[Notice]:
+    """What is told of the engines that all runs share; docs/monitoring.md has the same as alerts."""
+    for view in views:
+        engine, fields = str(view["engine"]), (("engine", str(view["engine"])), ("model", str(view["model"])))
+        ratio, usage = knee_ratio(view), view["kv_usage"]
+        if view["state"] in ("down", "unfit"):
+            text = str(view["reason"] or view["unfit"] or "it does not answer")
+            yield Notice(f"engine:{engine}", f"engine {engine} is {view['state']}", Severity.CRITICAL, text, fields)
+        if usage is not None and usage > KV_SHARE:
+            text = f"{usage:.0%} of its KV memory is in use: it will throw requests out and compute them again"
+            yield Notice(f"kv:{engine}", f"engine {engine} is short of memory", Severity.WARNING, text, fields)
+        if ratio is not None and ratio > BEYOND_KNEE:
+            text = f"{view['tpot_ms']:.1f} ms an output token, {ratio:.1f} times what it may be at the knee"
+            yield Notice(f"knee:{engine}", f"engine {engine} is beyond its knee", Severity.WARNING, text, fields)
+
+
 async def run_telling(farm: Farm, sender: NoticeSender) -> None:
     """Look at what plays again and again, and tell, the metrics too; until cancelled."""
     known: set[str] = set()
+    seen: set[str] = set()
     while True:
         now: set[str] = set()
         rows: list[Mapping[str, Any]] = []
@@ -90,6 +110,12 @@ async def run_telling(farm: Farm, sender: NoticeSender) -> None:
             continue
         tell_phones(rows)
         tell_engines(farm.engines)
+        before, seen = seen, set()
+        for notice in engine_notices(engine_views(farm.engines, None)):
+            seen.add(notice.key)
+            if notice.key in before:  # a single look may be a start, or one burst
+                now.add(notice.key)
+                sender.tell(notice)
         for key in known - now:
             sender.over(key)
         known = now

@@ -10,10 +10,11 @@ from actors.configuration import ScenarioError
 from actors.farm.config import parse_farm_config
 from actors.farm.daemon import open_farm
 from actors.farm.records import AttemptRecord
-from actors.farm.telling import attempt_notice, phone_notices, run_telling, webhook_for
+from actors.farm.telling import attempt_notice, engine_notices, phone_notices, run_telling, webhook_for
 from actors.farm.work import AttemptOutcome
 from actors.notices import Notice, Severity, WebhookForm
-from runtime.ids import TenantId
+from inference.config import EngineConfig
+from runtime.ids import EngineId, TenantId
 from runtime.secret import SecretMissing
 from tests.kit.farm import PROGRAM, farm_config, submit, wait_over, wait_playing, write_scenario
 
@@ -62,6 +63,52 @@ def test_what_failed_is_told_and_what_an_operator_ended_is_not() -> None:
 )
 def test_phones_that_need_somebody_are_told(row: dict[str, Any], key: str | None) -> None:
     assert [one.key for one in phone_notices("r1", [row])] == ([] if key is None else [key])
+
+
+ENGINE: dict[str, Any] = {
+    "engine": "e0",
+    "model": "m",
+    "state": "up",
+    "reason": "",
+    "unfit": None,
+    "kv_usage": 0.5,
+    "tpot_ms": 12.0,
+    "floor_ms": 10.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "keys", "says"),
+    [
+        ({}, [], ""),
+        ({"kv_usage": None, "tpot_ms": None, "floor_ms": None}, [], ""),
+        ({"state": "down", "reason": "exit code 137"}, ["engine:e0"], "exit code 137"),
+        ({"state": "unfit", "unfit": "its card throttles"}, ["engine:e0"], "throttles"),
+        ({"state": "starting"}, [], ""),
+        ({"kv_usage": 0.93}, ["kv:e0"], "93%"),
+        ({"tpot_ms": 100.0}, ["knee:e0"], "100.0 ms"),
+        ({"state": "down", "kv_usage": 0.95, "tpot_ms": 90.0}, ["engine:e0", "kv:e0", "knee:e0"], "does not answer"),
+    ],
+)
+def test_engines_in_trouble_are_told(change: dict[str, Any], keys: list[str], says: str) -> None:
+    notices = list(engine_notices([{**ENGINE, **change}]))
+    assert [notice.key for notice in notices] == keys
+    assert all("e0" in notice.title for notice in notices)
+    assert says in "".join(notice.text for notice in notices)
+
+
+async def test_an_engine_that_stays_down_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.farm.telling.LOOK_SECONDS", 0.02)
+    gone = EngineConfig(EngineId("e0"), url="http://127.0.0.1:9", probe_every_seconds=0.1)
+    heard = Heard()
+    config = attrs.evolve(farm_config(tmp_path), engines=(gone,))
+    async with open_farm(config, program=PROGRAM) as farm, trio.open_nursery() as nursery:
+        nursery.start_soon(partial(run_telling, farm, heard))  # type: ignore[arg-type]
+        with trio.fail_after(30):
+            while not heard.notices:
+                await trio.sleep(0.01)
+        assert {notice.key for notice in heard.notices} == {"engine:e0"}
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_failed_run_of_a_real_farm_is_told_once(tmp_path: Path) -> None:
