@@ -7,6 +7,7 @@ were made before, plans come from this process, and nothing is recorded. When it
 
 import argparse
 import json
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ import trio
 from actors.accounts import AccountPools, Secrets
 from actors.assets import AppAssets
 from actors.bench.actors import PERIOD_SECONDS, Stage, device_for, session_for, stage_for
+from actors.bench.processes import waited_seconds
 from actors.control import open_control
 from actors.control_answers import answer_for
 from actors.devices.base import Device
@@ -42,7 +44,7 @@ from runtime.supervisor import open_supervisor
 from runtime.telemetry import configure
 
 STEPS_FILE = "steps.json"
-CPU_EVERY_SECONDS = 0.5
+SAMPLE_SECONDS = 0.1
 
 
 @attrs.define
@@ -50,8 +52,8 @@ class StepTimes:
     """When each phone stepped, by the system's monotonic clock, which all processes share."""
 
     steps: dict[str, list[float]] = attrs.field(factory=dict)
-    cpu: list[tuple[float, float]] = attrs.field(factory=list)
-    """(when, CPU seconds of this process until then)."""
+    samples: list[tuple[float, float, float]] = attrs.field(factory=list)
+    """(when, CPU seconds of this process until then, seconds that other processes had the cores while it could run)."""
 
     def step(self, spec: EpisodeSpec, given: StepInput, output: StepOutput, frame: Frame | None) -> None:
         """Note a control step: a frame that was decided on."""
@@ -63,10 +65,10 @@ class StepTimes:
         """Nothing."""
 
     async def run(self) -> None:
-        """Sample the CPU time until cancelled."""
+        """Sample the process until cancelled; a gap between two samples is a stall of its loop."""
         while True:
-            self.cpu.append((time.monotonic(), time.process_time()))
-            await trio.sleep(CPU_EVERY_SECONDS)
+            self.samples.append((time.monotonic(), time.process_time(), waited_seconds(os.getpid())))
+            await trio.sleep(SAMPLE_SECONDS)
 
     def write(self, folder: Path) -> None:
         """Leave everything there."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
 
@@ -49,6 +50,10 @@ class Half:
     missed: int = 0
     fleet_cpu_share: float = 0.0
     """CPU seconds a second, of one core."""
+    fleet_waited_share: float = 0.0
+    """Share of the time in which it could have run, but other processes had the cores."""
+    longest_gap_ms: float | None = None
+    """Between two samples of the fleet's process, which it takes ten times a second."""
 
     @property
     def missed_percent(self) -> float:
@@ -83,9 +88,11 @@ def count(half: Half, told: Mapping[str, Any]) -> None:
         slots, missed = missed_slots(steps, half.begin, half.end)
         half.slots += slots
         half.missed += missed
-    cpu = [(at, used) for at, used in told["cpu"] if half.begin <= at < half.end]
-    if len(cpu) > 1:
-        half.fleet_cpu_share = round((cpu[-1][1] - cpu[0][1]) / (cpu[-1][0] - cpu[0][0]), 3)
+    samples = [one for one in told["samples"] if half.begin <= one[0] < half.end]
+    if len(samples) > 1:
+        seconds, cpu, waited = (last - first for first, last in zip(samples[0], samples[-1], strict=True))
+        half.fleet_cpu_share, half.fleet_waited_share = round(cpu / seconds, 3), round(waited / seconds, 3)
+        half.longest_gap_ms = round(max(b[0] - a[0] for a, b in pairwise(samples)) * 1000, 1)
 
 
 def result_of(plan: WallPlan, halves: Sequence[Half]) -> BenchResult:
@@ -114,6 +121,8 @@ def result_of(plan: WallPlan, halves: Sequence[Half]) -> BenchResult:
             "picture_age_ms": round(median(ages), 1) if ages else None,
             "fleet_cpu_without_viewers": round(fmean(half.fleet_cpu_share for half in alone), 3),
             "fleet_cpu_with_viewers": round(fmean(half.fleet_cpu_share for half in watched), 3),
+            "fleet_waited_without_viewers": round(fmean(half.fleet_waited_share for half in alone), 3),
+            "fleet_waited_with_viewers": round(fmean(half.fleet_waited_share for half in watched), 3),
             "daemon_cpu_without_viewers": round(fmean(half.daemon_cpu_share for half in alone), 3),
             "daemon_cpu_with_viewers": round(fmean(half.daemon_cpu_share for half in watched), 3),
         },
@@ -129,7 +138,8 @@ def result_of(plan: WallPlan, halves: Sequence[Half]) -> BenchResult:
             f"every phone {FPS:g} time a second, {SIDE} pixels long, and acknowledges what it got",
             "the interval is Student's, 95 %, over the pairs' differences; held: its upper end is below "
             f"{MOST_POINTS:g} points, and at least {LEAST_PICTURES:.0%} of the pictures asked for came in every half",
-            "CPU: seconds a second, of one core. Frames are made before, plans come from the fleet's process, and "
-            "nothing is recorded",
+            "CPU: seconds a second, of one core; waited: share of the time in which the fleet's process could have "
+            "run, but other processes had the cores: what it missed then is not all its own. Frames are made before, "
+            "plans come from the fleet's process, and nothing is recorded",
         ),
     )
