@@ -192,8 +192,10 @@ async def test_questions_in_both_languages_and_choices(tmp_path: Path) -> None:
         for question in ("success rate by day", "每天的成功率"):
             await page.type("#question", question)
             await press_button(page, "Ask")
-            await page.wait_for("document.querySelector('.answer .chart img')?.complete === true")
-            assert "局数从 120 升到 155" in await text_of(page, ".answer")
+            newest = "document.querySelector('.answer')"  # the answers before stand below it
+            await page.wait_for(f"{newest}?.innerText.includes({question!r})")
+            await page.wait_for(f"{newest}.querySelector('.chart img')?.complete === true")
+            await page.wait_for(f"{newest}.innerText.includes('局数从 120 升到 155')")
         await picture(page, tmp_path, "ask")
         await page.type("#question", "which")
         await press_button(page, "Ask")
@@ -203,6 +205,7 @@ async def test_questions_in_both_languages_and_choices(tmp_path: Path) -> None:
         await press_button(page, "Request review")
         await press_button(page, "Send")
         await until(lambda: any(kind == "review" for _, kind, _ in farm.done))
+        await until(lambda: any(path == "tables" for _, path, _ in farm.done))
         asked = [body["text"] for _, kind, body in farm.done if kind == "ask"]
 
         assert asked == ["success rate by day", "每天的成功率", "which"]
