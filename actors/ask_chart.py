@@ -114,7 +114,7 @@ def _number(cell: Any) -> float | None:
         return None
     try:
         number = float(cell)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 

@@ -80,7 +80,7 @@ async def _take_over(fleet: Fleet, request: Request) -> dict[str, Any]:
     refused = job.take_over(by, now)
     if refused is not None:
         raise _Refused(refused)
-    _tell(fleet, job, "actors.phone.taken_over", by=by)
+    _tell(fleet, "actors.phone.taken_over", phone=job.phone, by=by)
     return {"since_ms": int(fleet.zero_ms + job.custody.since * 1000)}
 
 
@@ -91,7 +91,7 @@ async def _hand_back(fleet: Fleet, request: Request) -> dict[str, Any]:
         raise _Refused(f"{holder} has taken over {job.phone}, not {by}")
     had = job.hand_back()
     if had:
-        _tell(fleet, job, "actors.phone.handed_back", by=by)
+        _tell(fleet, "actors.phone.handed_back", phone=job.phone, by=by)
     return {"had": had}
 
 
@@ -110,7 +110,7 @@ async def _input(fleet: Fleet, request: Request) -> dict[str, Any]:
         await job.input(action, by, now)
     except DeviceError as error:
         raise _Refused(redact(str(error))) from error
-    _tell(fleet, job, "actors.phone.used", by=by, kind=type(action).__name__)
+    _tell(fleet, "actors.phone.used", phone=job.phone, by=by, kind=type(action).__name__)
     return {"ms": round((trio.current_time() - now) * 1000, 1)}
 
 
@@ -124,8 +124,7 @@ async def _go_on(fleet: Fleet, _request: Request) -> dict[str, Any]:
 
 def _hold_all(fleet: Fleet, by: str | None, event: str) -> dict[str, Any]:
     fleet.hold(by)
-    emit(event, by=by)
-    fleet.recorder.event(event, by=by)
+    _tell(fleet, event, by=by)
     return {"phones": [job.phone for job in fleet.jobs]}
 
 
@@ -142,10 +141,10 @@ _COMMANDS: Mapping[str, Callable[[Fleet, Request], Awaitable[dict[str, Any]]]] =
 }
 
 
-def _tell(fleet: Fleet, job: PhoneJob, event: str, **fields: Any) -> None:
+def _tell(fleet: Fleet, event: str, **fields: Any) -> None:
     """Into the log and the run's events."""
-    emit(event, phone=job.phone, **fields)
-    fleet.recorder.event(event, phone=job.phone, **fields)
+    emit(event, **fields)
+    fleet.recorder.event(event, **fields)
 
 
 def _job(fleet: Fleet, request: Request) -> PhoneJob:

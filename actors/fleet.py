@@ -151,12 +151,7 @@ class Fleet:
 
         Returns:
             The phones that a person was needed on, and that go on.
-
-        Raises:
-            KeyError: there is no such phone.
         """
-        if phone is not None and all(job.phone != phone for job in self.jobs):
-            raise KeyError(phone)
         return [job.phone for job in self.jobs if phone in (None, job.phone) and job.resume()]
 
     def hold(self, by: str | None) -> None:

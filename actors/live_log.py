@@ -6,13 +6,13 @@ from typing import Any
 
 import attrs
 
+from actors.person_input import MAX_TEXT
 from policies.action import Action, Hold, Key, LongPress, Swipe, Tap, Text, TwoFingers, Wait
 from policies.effect import Effect
 from policies.frame import Frame
 from policies.step import ActResult, Note, StepInput, StepOutput
 
 KEPT = 20
-MAX_TEXT = 500  # characters of a typed text, as many as a phone takes
 MIN_SIDE, MAX_SIDE = 64, 1280  # pixels of the long side of a picture
 
 UNDER_WAY, DONE, FAILED, STOPPED = "under_way", "done", "failed", "stopped"
@@ -69,7 +69,7 @@ class LiveLog:
         for note in output.notes:
             self._take_note(note, given.now)
         if output.command is not None:
-            shape = restart_shape() if output.command.action is None else shape_of(output.command.action, frame)
+            shape = _shape("restart_app") if output.command.action is None else shape_of(output.command.action, frame)
             self.actions.append(LiveAction(given.now, output.command.token, seq, shape, output.command.why))
 
     def stopped(self, token: int) -> None:
@@ -108,11 +108,6 @@ class LiveLog:
         found = next((action for action in reversed(self.actions) if is_it(action)), None)
         if found is not None:
             found.outcome = outcome
-
-
-def restart_shape() -> dict[str, Any]:
-    """Of a restart of the app."""
-    return _shape("restart_app")
 
 
 def shape_of(action: Action, frame: Frame | None, *, hide_text: bool = False) -> dict[str, Any]:

@@ -26,10 +26,7 @@ def detail_for(job: PhoneJob, *, now: float, zero_ms: float) -> dict[str, Any]:
     """
     session = job.session
     shown: dict[str, Any] = {
-        "phone": job.phone,
         "needs_human": job.needs_human,
-        "taken_over_by": job.custody.holder(now),
-        "held_by": job.custody.stopped_by,
         "actions": [],
         "plan": None,
         "ledger": [],

@@ -45,7 +45,7 @@ class Ticket:
 
 
 def sign(key: bytes, claims: Claims, expires_at: int) -> str:
-    """The ticket's text: 92 letters at most, whoever it is for."""
+    """The ticket's text: 97 letters at most, whoever it is for."""
     return f"ticket_{claims.token}_{expires_at}_{_signature(key, claims, expires_at)}"
 
 

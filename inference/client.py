@@ -4,6 +4,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 import httpcore
@@ -136,7 +137,7 @@ class EngineClient:
             dialect=self.config.dialect,
             model=self.config.model,
             api_key=None if self._api_key is None else self._api_key.reveal(),
-            url_for=self._image_urls.url_for,
+            url_for=partial(self._image_urls.url_for, now=trio.current_time()),
             engine=self.config.id,
             session=self.config.session_cache,
             adapter=adapter,

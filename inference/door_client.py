@@ -19,7 +19,7 @@ from inference.door_wire import (
     encode,
     error_of,
 )
-from inference.errors import EngineError, EngineGarbled, EngineNotReady, EngineTooSlow
+from inference.errors import EngineGarbled, EngineNotReady, EngineTooSlow
 from inference.messages import Completion, OnDelta, Prompt
 from inference.pool import PoolStatistics
 from runtime.nursery import open_bare_nursery
@@ -126,7 +126,7 @@ async def open_remote_pool(path: Path) -> AsyncIterator[RemotePool]:
         async def keep() -> None:
             try:
                 await pool._keep(stream, ready)  # noqa: SLF001  # this function is its other half
-            except (trio.BrokenResourceError, DoorGarbled, EngineError) as error:
+            except (trio.BrokenResourceError, DoorGarbled) as error:
                 emit("inference.door.lost", level="error", path=str(path), error=str(error))
                 ready.set()
 

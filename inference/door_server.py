@@ -10,7 +10,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import attrs
@@ -21,7 +21,7 @@ from inference.door_wire import (
     DoorGarbled,
     DoorMessage,
     DoorReader,
-    ask_deadline,
+    ask_seconds,
     completion_message,
     delta_message,
     encode,
@@ -70,19 +70,16 @@ class DoorServer:
 
     async def _answer(self, stream: trio.SocketStream, message: DoorMessage) -> None:
         prompt = prompt_of(message)
-        deadline = trio.current_time() + ask_deadline(message)
+        deadline = trio.current_time() + ask_seconds(message)
         client = str(message.body.get("client"))
         if client in self._keys:
             self._keys[client].add(prompt.routing_key)
         send, receive = trio.open_memory_channel[Delta](MAX_DELTAS)
 
         def on_delta(delta: Delta) -> None:
-            try:
+            with suppress(trio.WouldBlock, trio.BrokenResourceError):
                 send.send_nowait(delta)
-            except (trio.WouldBlock, trio.BrokenResourceError):
-                dropped.append(delta)
 
-        dropped: list[Delta] = []
         async with open_bare_nursery() as nursery:
 
             async def hang_up() -> None:

@@ -142,7 +142,7 @@ def prompt_of(message: DoorMessage) -> Prompt:
     return _read(read)
 
 
-def ask_deadline(message: DoorMessage) -> float:
+def ask_seconds(message: DoorMessage) -> float:
     """Seconds until the deadline of an `ask`.
 
     Raises:

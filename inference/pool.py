@@ -89,7 +89,7 @@ class EnginePool:
         nursery: trio.Nursery,
         network: Callable[[], httpcore.AsyncNetworkBackend | None],
         tenants: Mapping[TenantId, TenantConfig],
-        observe: "ObserveAttempt",
+        observe: ObserveAttempt,
     ) -> None:
         self._nursery = nursery
         self._network = network

@@ -7,6 +7,7 @@ import json
 from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import attrs
@@ -18,6 +19,7 @@ from inference.messages import Constraint, ImagePart, Message, Prompt, TextPart
 COMPLETIONS_PATH = "/v1/chat/completions"
 MAX_BODY_BYTES = 32 << 20  # twenty 720p PNGs as base64; engines and proxies refuse more anyway
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps would make one at every call
+IMAGE_IDLE_SECONDS = 60.0  # an episode asks for its frames again within seconds; later it is over
 IMAGE_CACHE_BYTES = 64 << 20  # about 500 frames of 100 KB: the last one or two of each of a few hundred episodes
 
 
@@ -33,30 +35,42 @@ class WireRequest:
 
 @attrs.define
 class ImageUrls:
-    """Images as JSON strings with `data:` URLs. One that was asked for lately is not encoded again."""
+    """Images as JSON strings with `data:` URLs. One that was asked for in the last minute is not encoded again."""
 
     max_bytes: int = IMAGE_CACHE_BYTES
     encoded: int = attrs.field(default=0, init=False)
     """Images that were encoded, as they were not known."""
     held_bytes: int = attrs.field(default=0, init=False)
-    _urls: OrderedDict[str, bytes] = attrs.field(factory=OrderedDict, init=False)  # {sha256: url}, oldest use first
+    _urls: OrderedDict[str, tuple[bytes, float]] = attrs.field(factory=OrderedDict, init=False)
+    # {sha256: (url, when it was used)}, oldest use first
 
-    def url_for(self, image: ImagePart) -> bytes:
-        """The image as `"data:image/jpeg;base64,..."`, quotes included: engines take anything else for a path."""
-        url = self._urls.get(image.sha256)
-        if url is not None:
+    def url_for(self, image: ImagePart, now: float) -> bytes:
+        """The image as `"data:image/jpeg;base64,..."`, quotes included: engines take anything else for a path.
+
+        Args:
+            image: It.
+            now: A clock in seconds. Images that nobody asked for of late are forgotten.
+        """
+        while self._urls and next(iter(self._urls.values()))[1] < now - IMAGE_IDLE_SECONDS:
+            self._forget_oldest()
+        known = self._urls.get(image.sha256)
+        if known is not None:
+            self._urls[image.sha256] = known[0], now
             self._urls.move_to_end(image.sha256)
-            return url
+            return known[0]
         url = b"".join(
             (b'"data:image/jpeg;base64,', b64encode(image.jpeg), b'"')
         )  # base64 holds nothing that JSON escapes
         self.encoded += 1
         self.held_bytes += len(url)
-        self._urls[image.sha256] = url
+        self._urls[image.sha256] = url, now
         while self.held_bytes > self.max_bytes and len(self._urls) > 1:
-            _, oldest = self._urls.popitem(last=False)
-            self.held_bytes -= len(oldest)
+            self._forget_oldest()
         return url
+
+    def _forget_oldest(self) -> None:
+        _, (oldest, _) = self._urls.popitem(last=False)
+        self.held_bytes -= len(oldest)
 
 
 def encode_completion(
@@ -86,7 +100,7 @@ def encode_completion(
         EngineRefused: the engine understands no form of the constraint or no adapters, or the body would be too large.
         ValueError: the routing key or the key holds characters that no header can carry.
     """
-    url_for = url_for or ImageUrls().url_for
+    url_for = url_for or partial(ImageUrls().url_for, now=0.0)
     if adapter is not None and dialect is not Dialect.SGLANG:
         model = _adapter_model(adapter, dialect, engine)
     fields: dict[str, Any] = {"max_tokens": prompt.max_tokens, "temperature": prompt.temperature}

@@ -35,11 +35,6 @@ class RandomPolicy:
         return self._human.paused
 
     @property
-    def held(self) -> str | None:
-        """Who holds the episode, so that nothing is done; None while the bot plays."""
-        return self._hold.by
-
-    @property
     def outlook(self) -> Outlook:
         """It plans nothing ahead."""
         return Outlook()

@@ -71,11 +71,6 @@ class EpisodePolicy:
         return self._human.paused
 
     @property
-    def held(self) -> str | None:
-        """Who holds the episode, so that nothing is done; None while the bot plays."""
-        return self._hold.by
-
-    @property
     def outlook(self) -> Outlook:
         """What is planned now, for people who look on; nothing is decided on it."""
         plans, out = self._plans, self._out

@@ -220,11 +220,10 @@ class FlowPolicy:
             return None
         if not seen:
             return WAIT
-        if step.do.text is not None:
-            return FlowAct(step.name, text=step.do.text)
-        do = ReflexAction(step.do.tap, step.do.tap_match, step.do.swipe, step.do.key)
-        action = action_for(do, percept)
-        return WAIT if action is None else FlowAct(step.name, action)
+        act = _act_for(step, step.do, percept)
+        if act is None and there:
+            return None  # what was wanted is there, and there is nothing to act on
+        return act or WAIT
 
     def _expect(self, step: FlowStep, percept: Percept | None) -> FlowDecision | None:
         """None: the step is done."""
@@ -243,7 +242,10 @@ class FlowPolicy:
         step = self.steps[self._index]
         # a step that failed although it was recognised would only be called off and on again
         wanted = step.expect or (step.when if self._error is None else ())
-        return bool(wanted) and all(holds(condition, percept) for condition in wanted)
+        if not wanted or not all(holds(condition, percept) for condition in wanted):
+            return False
+        # nor is one whose conditions hold while there is nothing to tap on
+        return bool(step.expect) or step.do is None or _act_for(step, step.do, percept) is not None
 
     def _attempt_failed(self, step: FlowStep, now: float) -> FlowDecision | None:
         """None: go on, with another attempt or another step."""
@@ -284,3 +286,11 @@ class FlowPolicy:
     def _next_step(self) -> None:
         self._index += 1
         self._begin_attempt(0)
+
+
+def _act_for(step: FlowStep, do: FlowAction, percept: Percept) -> FlowAct | None:
+    """What a step does on this frame; None: what it acts on is not there."""
+    if do.text is not None:
+        return FlowAct(step.name, text=do.text)
+    action = action_for(ReflexAction(do.tap, do.tap_match, do.swipe, do.key), percept)
+    return None if action is None else FlowAct(step.name, action)

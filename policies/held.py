@@ -1,4 +1,4 @@
-"""Whether somebody holds an episode, as seen from its policy: when that begins, ends, and how long it took. Pure."""
+"""Whether somebody holds an episode, as seen from its policy: when that begins and ends. Pure."""
 
 from enum import StrEnum
 

@@ -9,7 +9,7 @@ import attrs
 from actors.assets import load_picture
 from actors.configuration import Problem, ScenarioError
 from actors.results.checked import is_number
-from actors.results.folder import read_lines
+from actors.results.json_lines import read_lines
 from policies.frame import Frame
 from policies.geometry import Geometry
 

@@ -72,7 +72,7 @@ def prompt_for(image: ImagePart, number: int) -> Prompt:
 
 def request_for(prompt: Prompt, urls: ImageUrls) -> WireRequest:
     """The bytes that our client sends of it."""
-    return encode_completion(prompt, dialect=Dialect.SGLANG, model="canned", url_for=urls.url_for)
+    return encode_completion(prompt, dialect=Dialect.SGLANG, model="canned", url_for=partial(urls.url_for, now=0.0))
 
 
 class BareLoop:

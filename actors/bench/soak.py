@@ -7,12 +7,11 @@ every run that was taken must have ended exactly once, with its results.
 
 import json
 import math
-import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from typing import Any
 
 import attrs
 
+from actors.bench.bound_process import first_line, start_bound
 from actors.bench.engines import BenchUnavailable
 from actors.bench.processes import resident_bytes
 from actors.bench.result import BenchResult, Tell
@@ -38,7 +38,7 @@ END_SECONDS = 600.0  # for what still waits when nothing more is submitted
 WAITING = 3  # runs that wait are kept at that
 SAMPLE_SECONDS = 5.0
 NOISE_SHARE = 0.02  # memory that grows by less than this over the watched time is no leak that anybody would see
-TENANTS = ("games", "shop")
+TENANT = TenantId("games")
 FINAL = ("succeeded", "failed")
 SCENARIO = """
 name = "soak"
@@ -90,31 +90,24 @@ class _Soak:
     """Submissions whose answer was lost with the daemon: they may have been taken."""
     kills: list[float] = attrs.field(factory=list)
     samples: list[Sample] = attrs.field(factory=list)
-    accounts: "Accounts | None" = None
 
     @property
     def elapsed(self) -> float:
         return time.monotonic() - self.started_at
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "actors.cli.main", "farm", "serve", str(self.folder / "farm.toml")]
+        if self.process is not None and self.process.stdout is not None:
+            self.process.stdout.close()
         with (self.folder / "daemon.log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
-        assert self.process.stdout is not None
-        os.set_blocking(self.process.stdout.fileno(), False)
-        said, until = b"", time.monotonic() + START_SECONDS
-        while b"\n" not in said:
-            said += self.process.stdout.read() or b""
-            if self.process.poll() is not None or time.monotonic() > until:
-                raise BenchUnavailable(f"the farm does not start; see {self.folder / 'daemon.log'}")
-            time.sleep(0.05)
+            self.process = start_bound("actors.cli.main", "farm", "serve", str(self.folder / "farm.toml"), stderr=log)
+        said = first_line(self.process, f"the farm of {self.folder}", START_SECONDS)
         self.client = FarmClient(json.loads(said)["url"], self.token)
 
     def kill(self) -> None:
+        """In the thread of a timer; whoever asks the daemon next starts another one."""
         assert self.process is not None
-        self.process.kill()
-        self.process.wait()
         self.kills.append(round(self.elapsed, 1))
+        self.process.kill()
 
     def stop(self) -> int:
         """Politely; returns the exit code."""
@@ -130,9 +123,9 @@ class _Soak:
         assert self.client is not None
         return self.client.call(method, path_of(*path), body, query).json
 
-    def submit(self, tenant_number: int) -> None:
+    def submit(self, number: int) -> None:
         try:
-            found = self.call("POST", "runs", body={"scenario": "soak", "priority": tenant_number % 10})
+            found = self.call("POST", "runs", body={"scenario": "soak", "priority": number % 10})
         except FarmUnreachable:
             self.unsure += 1
         else:
@@ -184,8 +177,8 @@ def bench_soak(*, minutes: float, kills: int, seed: int, tell: Tell, folder: Pat
         try:
             soak.start()
             _play(soak, seconds, moments, tell)
-            code_sound = _finish(soak, tell)
-            return _result(soak, minutes=minutes, kills=kills, seed=seed, sound_end=code_sound)
+            accounts, sound_end = _finish(soak, tell)
+            return _result(soak, accounts, minutes=minutes, kills=kills, seed=seed, sound_end=sound_end)
         finally:
             if soak.process is not None and soak.process.poll() is None:
                 soak.process.kill()
@@ -199,7 +192,7 @@ def _prepared(folder: Path) -> _Soak:
     made = create_token(
         folder / "tokens.json",
         user="soak",
-        tenant=TenantId(TENANTS[0]),
+        tenant=TENANT,
         roles=[Role.ADMIN],
         now=datetime.now(UTC),
     )
@@ -208,28 +201,37 @@ def _prepared(folder: Path) -> _Soak:
 
 def _play(soak: _Soak, seconds: float, moments: Sequence[float], tell: Tell) -> None:
     left, next_sample = list(moments), 0.0
-    while soak.elapsed < seconds:
-        if left and soak.elapsed >= left[0]:
-            left.pop(0)
-            soak.kill()
-            soak.start()
-        try:
-            playing = soak.feed()
-        except (FarmUnreachable, FarmRefused) as error:
-            assert soak.process is not None
-            if soak.process.poll() is not None:
-                raise BenchUnavailable(f"the farm ended by itself with {soak.process.returncode}: {error}") from error
-            time.sleep(0.2)
-            continue
-        if soak.elapsed >= next_sample and not left:
-            soak.sample(playing)
-            next_sample = soak.elapsed + SAMPLE_SECONDS
-        tell(f"{len(soak.accepted)} runs taken, {len(soak.kills)} kills", min(1.0, soak.elapsed / seconds))
-        time.sleep(0.5)
+    killer: threading.Timer | None = None  # beside us, so that a kill falls into whatever the daemon is asked just then
+    try:
+        while soak.elapsed < seconds:
+            if left and killer is None:
+                killer = threading.Timer(max(0.5, left.pop(0) - soak.elapsed), soak.kill)
+                killer.start()
+            try:
+                playing = soak.feed()
+            except (FarmUnreachable, FarmRefused) as error:
+                assert soak.process is not None
+                if soak.process.poll() is None:
+                    time.sleep(0.2)
+                    continue
+                if killer is None or not killer.finished.is_set():
+                    ended = f"the farm ended by itself with {soak.process.returncode}: {error}"
+                    raise BenchUnavailable(ended) from error
+                killer = None
+                soak.start()
+                continue
+            if soak.elapsed >= next_sample and killer is None and not left:
+                soak.sample(playing)
+                next_sample = soak.elapsed + SAMPLE_SECONDS
+            tell(f"{len(soak.accepted)} runs taken, {len(soak.kills)} kills", min(1.0, soak.elapsed / seconds))
+            time.sleep(0.5)
+    finally:
+        if killer is not None:
+            killer.cancel()
 
 
-def _finish(soak: _Soak, tell: Tell) -> bool:
-    """Let everything end, then the daemon; True when that ended well."""
+def _finish(soak: _Soak, tell: Tell) -> tuple["Accounts", bool]:
+    """Let everything end, then the daemon: (what became of the runs, whether the daemon ended well)."""
     until = time.monotonic() + END_SECONDS
     while time.monotonic() < until:
         farm = soak.call("GET", "farm")
@@ -237,8 +239,7 @@ def _finish(soak: _Soak, tell: Tell) -> bool:
             break
         tell("what still waits is played", 1.0)
         time.sleep(1.0)
-    soak.accounts = _accounts(soak)
-    return soak.stop() == 0
+    return _accounts(soak), soak.stop() == 0
 
 
 @attrs.frozen
@@ -318,9 +319,7 @@ def slope_of(samples: Sequence[tuple[float, float]]) -> Slope:
     return Slope(slope, slope - width, slope + width)
 
 
-def _result(soak: _Soak, *, minutes: float, kills: int, seed: int, sound_end: bool) -> BenchResult:
-    accounts = soak.accounts
-    assert accounts is not None, "it is made before"
+def _result(soak: _Soak, accounts: Accounts, *, minutes: float, kills: int, seed: int, sound_end: bool) -> BenchResult:
     watched = [one for one in soak.samples if one.at >= minutes * 60.0 / 3]
     slope = slope_of([(one.at, one.resident_bytes / 1e6) for one in watched])
     resident = median(one.resident_bytes for one in watched) / 1e6

@@ -6,10 +6,8 @@ first alternates. A phone misses a slot where it makes no step in a whole period
 """
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from actors.bench.bound_process import first_line, start_bound
 from actors.bench.engines import BenchUnavailable
 from actors.bench.processes import cpu_seconds
 from actors.bench.result import BenchResult, Tell
@@ -98,11 +97,10 @@ def _prepare(folder: Path, plan: WallPlan) -> Secret:
 @contextmanager
 def _farm(folder: Path) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
     """The daemon and its address; it has ended when the block has."""
-    command = [sys.executable, "-m", "actors.bench.wall_farm", str(folder / "farm.toml")]
     with (folder / "daemon.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+        process = start_bound("actors.bench.wall_farm", str(folder / "farm.toml"), stderr=log)
     try:
-        url = _line(process, "the farm").strip()
+        url = first_line(process, "the farm", START_SECONDS).strip()
         yield process, url
         process.send_signal(signal.SIGTERM)
         process.wait(STOP_SECONDS)
@@ -114,20 +112,6 @@ def _farm(folder: Path) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
             process.wait()
         assert process.stdout is not None
         process.stdout.close()
-
-
-def _line(process: "subprocess.Popen[bytes]", what: str) -> str:
-    """The first line that a process says."""
-    assert process.stdout is not None
-    os.set_blocking(process.stdout.fileno(), False)
-    said, until = b"", time.monotonic() + START_SECONDS
-    while b"\n" not in said:
-        said += process.stdout.read() or b""
-        if b"\n" not in said and (process.poll() is not None or time.monotonic() > until):
-            raise BenchUnavailable(f"{what} does not start")
-        time.sleep(0.05)
-    os.set_blocking(process.stdout.fileno(), True)
-    return said.decode()
 
 
 def _submit(client: FarmClient, plan: WallPlan, daemon: "subprocess.Popen[bytes]") -> str:
@@ -149,13 +133,12 @@ def _half(plan: WallPlan, pair: int, viewers: int, daemon: int, url: str, token:
         time.sleep(plan.settle_seconds)
         return _measured(plan, pair, 0, daemon)
     order = {"url": url, "token": token.reveal(), "viewers": viewers, "fps": FPS, "side": SIDE}
-    command = [sys.executable, "-m", "actors.bench.wall_viewers"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    process = start_bound("actors.bench.wall_viewers", stdin=subprocess.PIPE)
     assert process.stdin is not None
     try:
         process.stdin.write(json.dumps(order).encode() + b"\n")
         process.stdin.flush()
-        _line(process, "the process of the viewers")
+        first_line(process, "the process of the viewers", START_SECONDS)
         time.sleep(plan.settle_seconds)
         half = _measured(plan, pair, viewers, daemon)
         said, _ = process.communicate(timeout=STOP_SECONDS)

@@ -12,6 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from actors.cli.farm_show import plain
 from actors.results.findings import screens_in, sightings_in
 from actors.results.findings_store import (
     FILE,
@@ -90,7 +91,7 @@ def list_command(state: str | None, store: Path, as_json: bool) -> None:
             one.signature,
             one.kind,
             one.app,
-            _plain(one.title),
+            plain(one.title),
             state_words,
             str(one.count),
             str(len(one.counts)),
@@ -115,17 +116,17 @@ def show(finding: str, store: Path, as_json: bool) -> None:
         click.echo(json.dumps(_as_json(one, found), ensure_ascii=False))
         return
     flaky = ", flaky" if found.is_flaky(one) else ""
-    click.echo(f"{one.signature}  {one.kind} in {one.app}: {_plain(one.title)}")
+    click.echo(f"{one.signature}  {one.kind} in {one.app}: {plain(one.title)}")
     click.echo(
         f"state {one.state}{flaky}; {one.count} times in {len(one.counts)} runs, {one.first_run} to {one.last_run}"
     )
     if one.note:
-        click.echo(f"note: {_plain(one.note)}")
+        click.echo(f"note: {plain(one.note)}")
     for example in one.examples:
         step = f" step {example.step}" if example.step is not None else ""
-        click.echo(f"  {example.run} {example.episode} on {_plain(example.phone)}{step}")
+        click.echo(f"  {example.run} {example.episode} on {plain(example.phone)}{step}")
         for line in example.excerpt.splitlines()[:12]:
-            click.echo(f"    {_plain(line)}")
+            click.echo(f"    {plain(line)}")
 
 
 @findings.command()
@@ -231,11 +232,6 @@ def _as_json(one: Finding, found: Findings) -> dict[str, Any]:
             for e in one.examples
         ],
     }
-
-
-def _plain(text: str) -> str:
-    """What a phone logged cannot steer a terminal."""
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 @contextmanager

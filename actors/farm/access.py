@@ -66,6 +66,11 @@ class Caller:
         """Sees every tenant, and may do everything."""
         return Role.ADMIN in self.token.roles
 
+    @property
+    def only_tenant(self) -> TenantId | None:
+        """Whose things are shown; None: those of all."""
+        return None if self.is_admin else self.tenant
+
     def may(self, need: Need) -> bool:
         """Has such a role. What is not known is not allowed."""
         match need:

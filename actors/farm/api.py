@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from actors.farm.access import Caller, RequestError
-from actors.farm.asked import asked_attempt, asked_number, asked_run
+from actors.farm.asked import asked_attempt, asked_choice, asked_number, asked_run
 from actors.farm.bodies import json_object
 from actors.farm.daemon import Farm
 from actors.farm.live import Live, user_of
@@ -85,9 +85,7 @@ class Api:
     async def list_runs(self, request: Request, caller: Caller) -> Response:
         """A page."""
         query = request.query_params
-        state = query.get("state")
-        if state is not None and state not in {one.value for one in RunState}:
-            raise RequestError(f"'state' is one of {', '.join(one.value for one in RunState)}")
+        state = asked_choice(request, "state", tuple(RunState))
         tenant: TenantId | None = caller.tenant
         if caller.is_admin:
             tenant = TenantId(query["tenant"]) if "tenant" in query else None
@@ -232,8 +230,7 @@ class Api:
 
     async def note(self, caller: Caller, action: str, target: str, detail: str = "") -> None:
         """Before it is done: what cannot be noted is not done."""
-        now = self.farm.clock()
-        await self.farm.store.do(lambda store: store.note(caller.action(action, target, detail), now))
+        await self.farm.note(caller.action(action, target, detail))
 
     async def _run(self, request: Request, caller: Caller) -> RunRecord:
         return await asked_run(self.farm, request.path_params["run"], caller)

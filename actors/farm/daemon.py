@@ -20,11 +20,11 @@ from actors.farm.command import engine_overrides
 from actors.farm.config import FarmConfig
 from actors.farm.database import StoreError, open_database, open_folder
 from actors.farm.engines import FarmEngines, Rollout, open_engines
-from actors.farm.figures import tell_longest_wait
+from actors.farm.figures import tell_longest_wait, tell_pool
 from actors.farm.findings_desk import FindingsDesk
 from actors.farm.housekeeping import run_retention
 from actors.farm.queue import MIN_CHARGED_SECONDS, Share, Waiting, decide
-from actors.farm.records import WHOLE_FARM, AttemptRecord, Pause, RunRecord
+from actors.farm.records import WHOLE_FARM, Action, AttemptRecord, Pause, RunRecord
 from actors.farm.scenarios import read_scenario, scenario_names
 from actors.farm.store import Refused, Store, StoreDesk
 from actors.farm.submission import Submission, work_for
@@ -39,7 +39,6 @@ PROGRAM = (sys.executable, "-m", "actors.cli.main")
 
 _QUEUED = gauge("actors_farm_queued_tasks", "Runs that wait, held and later ones included.")
 _PLAYING = gauge("actors_farm_playing_tasks", "Runs that play.")
-_PHONES = gauge("actors_farm_phones", "Phones of the farm.", ["state"])
 _FAILED = counter("actors_farm_state_retries_total", "Times that the state could not be read or written.")
 
 
@@ -253,6 +252,11 @@ class Farm:
         self._wake.set()
         return await self.store.do(lambda store: store.run(run))
 
+    async def note(self, action: Action) -> None:
+        """Keep what an operator does, before it is done: what cannot be noted is not done."""
+        now = self.clock()
+        await self.store.do(lambda store: store.note(action, now))
+
     # the queue
 
     async def run_queue(self) -> None:
@@ -343,8 +347,7 @@ class Farm:
         self._last = FarmStatistics(playing, queued, phones, busy, paused, draining, 0.0)
         _QUEUED.set(queued)
         _PLAYING.set(playing)
-        for state, count in (("all", phones), ("busy", busy), ("paused", paused)):
-            _PHONES.labels(state).set(count)
+        tell_pool(phones=phones, busy=busy, paused=paused)
 
 
 @asynccontextmanager

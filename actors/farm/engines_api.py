@@ -28,7 +28,7 @@ class EnginesApi:
 
     async def view_for(self, caller: Caller) -> Mapping[str, Any]:
         """As a caller sees it."""
-        return self.view(None if caller.is_admin else caller.tenant)
+        return self.view(caller.only_tenant)
 
     async def list_engines(self, _request: Request, caller: Caller) -> Response:
         """How each is."""
@@ -37,7 +37,7 @@ class EnginesApi:
     async def drain(self, request: Request, caller: Caller) -> Response:
         """Noted first, as every deed of an operator."""
         engine = request.path_params["engine"]
-        await self._note(caller, "drain_engine", engine)
+        await self.farm.note(caller.action("drain engine", engine))
         try:
             await self.farm.engines.drain(EngineId(engine))
         except NoEngine as error:
@@ -48,7 +48,7 @@ class EnginesApi:
     async def undrain(self, request: Request, caller: Caller) -> Response:
         """It starts again."""
         engine = request.path_params["engine"]
-        await self._note(caller, "undrain_engine", engine)
+        await self.farm.note(caller.action("undrain engine", engine))
         try:
             self.farm.engines.undrain(EngineId(engine))
         except NoEngine as error:
@@ -57,16 +57,12 @@ class EnginesApi:
 
     async def stop_rollout(self, _request: Request, caller: Caller) -> Response:
         """What was changed by then stays."""
-        await self._note(caller, "stop_rollout", "")
+        await self.farm.note(caller.action("stop rollout", ""))
         try:
             self.farm.engines.stop_rollout()
         except NoEngine as error:
             raise Refused(str(error)) from error
         return JSONResponse(self.view(None))
-
-    async def _note(self, caller: Caller, action: str, target: str) -> None:
-        now = self.farm.clock()
-        await self.farm.store.do(lambda store: store.note(caller.action(action, target), now))
 
 
 def engine_endpoints(api: EnginesApi) -> tuple[Endpoint, ...]:

@@ -72,6 +72,12 @@ def tell_folders(kept: int, budget: float) -> None:
     _BUDGET.set(budget)
 
 
+def tell_pool(*, phones: int, busy: int, paused: int) -> None:
+    """All phones that the farm has, as the queue sees them."""
+    for state, count in (("all", phones), ("busy", busy), ("paused", paused)):
+        _PHONES.labels(state).set(count)
+
+
 def tell_longest_wait(seconds: float) -> None:
     """Of the runs that may start and do not; 0 where there is none."""
     _WAIT.set(seconds)

@@ -2,11 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from actors.results.checked import is_display, is_number
+from actors.results.json_lines import read_lines
 
 MAX_FRAMES = 2000  # of one episode; more are thinned out evenly
 MAX_EPISODES = 500
@@ -38,7 +39,7 @@ def read_summary(episode: Path) -> dict[str, Any]:
 
 def _strip(folder: Path) -> dict[str, Any]:
     summary = read_summary(folder)
-    shots = [shot for shot in _lines(folder / "display.jsonl") if is_display(shot)]
+    shots = [shot for shot in read_lines(folder / "display.jsonl") if is_display(shot)]
     shots = shots[:: max(1, -(-len(shots) // MAX_FRAMES))]
     steps = _steps_by_frame(folder / "steps.jsonl", {_whole(shot.get("seq")) for shot in shots})
     start, score = shots[0]["at"] if shots else 0.0, summary.get("score")
@@ -66,7 +67,7 @@ def _steps_by_frame(path: Path, wanted: set[int]) -> dict[int, tuple[int, dict[s
     """Number of a frame → (the step that was decided on it, what was done then or before a newer frame came)."""
     found: dict[int, tuple[int, dict[str, Any] | None]] = {}
     seq, width, height = -1, 0, 0
-    for number, line in enumerate(_lines(path)):
+    for number, line in enumerate(read_lines(path)):
         if number >= MAX_LINES:
             break
         given, output = line.get("in"), line.get("out")
@@ -97,21 +98,6 @@ def action_view(command: Mapping[str, Any], width: int, height: int) -> dict[str
         elif name in ("seconds", "text", "name", "radius", "direction_degrees"):
             shown[name] = value
     return {**shown, "why": str(command.get("why", ""))}
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a JSON-lines file. Not `actors.results.folder`'s, which loads half of the house."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for line in file:
-                try:
-                    found = json.loads(line)
-                except (ValueError, RecursionError):
-                    continue
-                if isinstance(found, dict):
-                    yield found
-    except OSError:
-        return
 
 
 def _whole(value: object) -> int:

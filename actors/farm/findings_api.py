@@ -15,7 +15,7 @@ from actors.farm.costs import Usage
 from actors.farm.findings_views import finding_view
 from actors.farm.record_reader import Unreadable
 from actors.farm.records import AttemptRecord
-from actors.farm.sending import SCRATCH, ZIP_TYPE, file_answer, picture_type, read_inside, zipped
+from actors.farm.sending import SCRATCH, ZIP_TYPE, file_answer, read_picture, zipped
 from actors.farm.store import Missing, Refused, Store
 from actors.results.findings import FindingKind
 from actors.results.findings_store import Example, Finding, Findings, FindingState, FindingsUnreadable
@@ -102,12 +102,13 @@ class FindingsApi:
         one = _named(await self._load(asked_tenant(request, caller)), request)
         for example in one.examples:
             if await trio.Path(self.api.farm.files(example.run).folder).is_dir():
-                content = await self._picture_of(example)
-                if content is not None:
-                    return Response(content, media_type=picture_type(content))
+                found = await self._picture_of(example)
+                if found is not None:
+                    content, kind = found
+                    return Response(content, media_type=kind)
         raise Missing("there is no picture of it any more")
 
-    async def _picture_of(self, example: Example) -> bytes | None:
+    async def _picture_of(self, example: Example) -> tuple[bytes, str] | None:
         farm = self.api.farm
         folder = farm.files(example.run).folder
         try:
@@ -117,9 +118,9 @@ class FindingsApi:
         frames = [frame for strip in said["episodes"] for frame in strip["frames"]]
         before = [one for one in frames if example.step is None or one["step"] is None or one["step"] <= example.step]
         for frame in [*reversed(before), *frames][:3]:  # a picture may be lost
-            content = await trio.to_thread.run_sync(read_inside, folder, "frames", f"{frame['sha']}.jpg")
-            if content is not None and picture_type(content) is not None:
-                return content
+            found = await trio.to_thread.run_sync(read_picture, folder, "frames", f"{frame['sha']}.jpg")
+            if found is not None:
+                return found
         return None
 
     async def _load(self, tenant: str) -> Findings:

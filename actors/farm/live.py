@@ -16,7 +16,6 @@ from actors.farm.records import AttemptRecord, Pause
 from actors.farm.store import Missing, Refused, Store
 from actors.farm.views import phone_views, run_view
 from actors.farm.work import RunState
-from runtime.ids import TenantId
 
 LOOK_SECONDS = 0.5  # a look that is not older serves the next one too
 DOOR_SECONDS = 2.0  # for a run to say how its phones are; one that hangs must not hold up the wall
@@ -100,7 +99,7 @@ class Live:
 
     def rows(self, look: Look, caller: Caller) -> dict[str, dict[str, Any]]:
         """Every phone that the caller may use, by name; of what plays there only what is of its tenant."""
-        tenant = None if caller.is_admin else caller.tenant
+        tenant = caller.only_tenant
         shown = [one.attempt for one in look.attempts.values() if caller.sees(one.tenant)]
         config = self.farm.config
         rows = phone_views(config, reservations=look.reservations, pauses=look.pauses, shown=shown, tenant=tenant)
@@ -113,7 +112,7 @@ class Live:
 
     async def runs(self, caller: Caller) -> dict[str, dict[str, Any]]:
         """The newest runs of the caller's tenant, by id."""
-        tenant: TenantId | None = None if caller.is_admin else caller.tenant
+        tenant = caller.only_tenant
         found = await self.farm.store.do(partial(Store.runs, tenant=tenant, limit=RUNS_SHOWN))
         return {
             one.run: run_view(one, self.farm.reason_for(one.run) if one.state is RunState.QUEUED else "")

@@ -142,21 +142,15 @@ class PinStore:
             sql = "UPDATE pins SET due_at = ?, token = ?, paused = NULL WHERE pin = ? AND began_at IS NULL"
             return db.execute(sql, (now, token, pin)).rowcount > 0
 
-    def recover(self, now: float) -> list[str]:
-        """After a start: those that were being asked when the daemon ended are due again, unless that was so before.
-
-        Returns:
-            Their ids.
-        """
+    def recover(self, now: float) -> None:
+        """After a start: those that were being asked when the daemon ended are due again, unless that was so before."""
         with self._db.changing() as db:
-            found = db.execute("SELECT pin FROM pins WHERE began_at IS NOT NULL ORDER BY pin").fetchall()
             db.execute(
                 "UPDATE pins SET due_at = ? WHERE began_at IS NOT NULL AND tries < ?",
                 (now, MAX_TRIES),
             )
             db.execute("UPDATE pins SET tries = 0 WHERE began_at IS NOT NULL AND tries >= ?", (MAX_TRIES,))
             db.execute("UPDATE pins SET began_at = NULL")
-        return [row["pin"] for row in found]
 
 
 def _pin(row: Any) -> Pin:

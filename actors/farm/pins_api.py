@@ -24,7 +24,7 @@ from actors.farm.pins import (
     draft_as_json,
     parse_pin,
 )
-from actors.farm.store import MAX_LISTED, Missing, Refused, Store
+from actors.farm.store import MAX_LISTED, Missing, Refused
 from actors.farm.views import moment
 
 TENANT_PINS, USER_PINS = 200, 50
@@ -105,7 +105,7 @@ class PinsApi:
             raise RequestError(str(error), status=422) from error
         now = self.farm.clock()
         pin = Pin(secrets.token_hex(8), caller.tenant, caller.token.user, caller.token.id, draft, now, due_at=now)
-        await self._note(caller, "pin question", pin.id, draft.title)
+        await self.farm.note(caller.action("pin question", pin.id, draft.title))
         try:
             await self.farm.store.do(lambda store: store.pins.add(pin, tenant_limit=TENANT_PINS, user_limit=USER_PINS))
         except TooManyPins as error:
@@ -122,7 +122,7 @@ class PinsApi:
         """With its answer; if it is being asked, that ends."""
         desk = self._desk()
         pin = await self._pin(request, caller)
-        await self._note(caller, "unpin question", pin.id, pin.draft.title)
+        await self.farm.note(caller.action("unpin question", pin.id, pin.draft.title))
         removed = await self.farm.store.do(lambda store: store.pins.remove(pin.id))
         desk.forget(pin.id)
         return JSONResponse({"id": pin.id, "removed": removed})
@@ -133,7 +133,7 @@ class PinsApi:
         pin = await self._pin(request, caller)
         is_owner = (caller.tenant, caller.token.user) == (pin.tenant, pin.user)
         token = caller.token.id if is_owner else None
-        await self._note(caller, "ask pinned question", pin.id)
+        await self.farm.note(caller.action("ask pinned question", pin.id))
         now = self.farm.clock()
         if not await self.farm.store.do(lambda store: store.pins.ask_now(pin.id, now, token)):
             raise Refused(f"pin {pin.id} is being asked already, or is paused until its owner runs it")
@@ -152,14 +152,6 @@ class PinsApi:
         if pin is None or not (is_owner or caller.is_admin):
             raise Missing("there is no such pin")
         return pin
-
-    async def _note(self, caller: Caller, action: str, target: str, detail: str = "") -> None:
-        now = self.farm.clock()
-
-        def note(store: Store) -> None:
-            store.note(caller.action(action, target, detail), now)
-
-        await self.farm.store.do(note)
 
 
 def pin_endpoints(farm: Farm, desk: PinDesk | None) -> tuple[Endpoint, ...]:

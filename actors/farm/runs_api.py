@@ -17,7 +17,7 @@ from actors.farm.asked import asked_attempt, asked_choice, asked_run, asked_tena
 from actors.farm.daemon import Farm
 from actors.farm.record_reader import RecordReader
 from actors.farm.records import AttemptRecord
-from actors.farm.sending import SCRATCH, ZIP_TYPE, file_answer, picture_type, read_inside, zipped
+from actors.farm.sending import SCRATCH, ZIP_TYPE, file_answer, read_picture, zipped
 from actors.farm.store import Missing
 from actors.results.training_export import ExportFormat
 from runtime.ids import is_legal_id
@@ -56,8 +56,9 @@ class RunsApi:
             raise Missing("there is no such picture: its name is 64 hex digits")
         folder = await self._folder(attempt)
         for suffix in _SUFFIXES:
-            content = await trio.to_thread.run_sync(read_inside, folder, "frames", f"{sha}.{suffix}")
-            if content is not None and (kind := picture_type(content)) is not None:
+            found = await trio.to_thread.run_sync(read_picture, folder, "frames", f"{sha}.{suffix}")
+            if found is not None:
+                content, kind = found
                 # its name says what is in it; the tenant's own browser may keep it
                 return Response(content, media_type=kind, headers={"cache-control": "private, max-age=86400"})
         raise Missing("there is no such picture")

@@ -1,7 +1,6 @@
 """Files of run folders as answers: opened without following links, zipped outside of memory, sent piece by piece."""
 
 import os
-import stat
 import tempfile
 import zipfile
 from collections.abc import AsyncIterator, Mapping
@@ -11,6 +10,7 @@ from typing import IO
 import trio
 from starlette.responses import Response, StreamingResponse
 
+from actors.farm.run_files import NoFile, read_inside
 from actors.farm.store import Missing, Refused
 
 MAX_PICTURE_BYTES = 32 << 20
@@ -21,36 +21,14 @@ PIECE_BYTES = 256 << 10
 ZIP_TYPE = "application/zip"
 
 
-def read_inside(folder: Path, *names: str) -> bytes | None:
-    """A file under a folder, through real folders alone: a link anywhere on the way is as good as nothing. Blocks.
-
-    Args:
-        folder: Known to be ours.
-        names: One name a step down; none may hold a slash.
-
-    Returns:
-        Its content; None: it is not there, is no plain file, or is larger than a picture.
-    """
-    if any(not name or "/" in name or "\0" in name or name in (".", "..") for name in names):
-        return None
-    opened: list[int] = []
+def read_picture(folder: Path, *names: str) -> tuple[bytes, str] | None:
+    """A picture under a folder and its media type; None: there is none of that name, or it is none. Blocks."""
     try:
-        opened.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
-        for name in names[:-1]:
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            opened.append(os.open(name, flags, dir_fd=opened[-1]))
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe is not waited for
-        opened.append(os.open(names[-1], flags, dir_fd=opened[-1]))
-        about = os.fstat(opened[-1])
-        if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_PICTURE_BYTES:
-            return None
-        with open(opened.pop(), "rb") as file:  # noqa: PTH123  # a descriptor has no path
-            return file.read(MAX_PICTURE_BYTES)
-    except OSError:
+        content = read_inside(folder, *names, most=MAX_PICTURE_BYTES)
+    except NoFile:
         return None
-    finally:
-        for one in opened:
-            os.close(one)
+    kind = picture_type(content)
+    return None if kind is None else (content, kind)
 
 
 def zipped(files: Mapping[str, Path], scratch: Path) -> IO[bytes]:

@@ -62,7 +62,7 @@ class SessionApi:
         except TooManySessions:
             return turned_away(Turned(429, "too many people are logged in", "sessions", 60.0))
         caller = Caller(record, name)
-        await self.farm.store.do(lambda store: store.note(caller.action("log in", "farm"), self.farm.clock()))
+        await self.farm.note(caller.action("log in", "farm"))
         response = JSONResponse(_view(record, session.expires_at))
         secure = request.url.scheme == "https" or (origin or "").startswith("https:")
         response.set_cookie(

@@ -51,13 +51,16 @@ def ticket_key(folder: Path) -> bytes:
     file = folder / KEY_FILE
     try:
         try:
-            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
             key = file.read_bytes()
-        else:
+        except FileNotFoundError:
             key = secrets.token_bytes(KEY_BYTES)
+            draft = file.with_name(f".{file.name}.{os.getpid()}")  # whole or not there, whatever ends us
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "wb") as made:
                 made.write(key)
+                made.flush()
+                os.fsync(made.fileno())
+            draft.replace(file)
     except OSError as error:
         raise StoreError(f"{file} cannot be used: {error.strerror}") from error
     if len(key) != KEY_BYTES:

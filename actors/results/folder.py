@@ -1,7 +1,6 @@
 """Reads a run folder, also one that a kill left half written."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,21 +29,6 @@ def read_run(folder: Path) -> dict[str, Any]:
     if problems:
         raise RecordUnreadable(f"{folder / 'run.json'} is damaged: {'; '.join(problems)}")
     return run
-
-
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole lines of a JSON-lines file; none if it is not there. A line that was cut short is left out."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for line in file:
-                try:
-                    value = json.loads(line)
-                except (ValueError, RecursionError):
-                    continue
-                if isinstance(value, dict):
-                    yield value
-    except FileNotFoundError:
-        return
 
 
 def read_episodes(folder: Path) -> list[dict[str, Any]]:

@@ -18,7 +18,8 @@ from actors.configuration import ScenarioError
 from actors.recorder import write_whole
 from actors.results.charts import bar_chart, ledger_chart, line_chart
 from actors.results.checked import is_display, is_note, is_number, is_step_input
-from actors.results.folder import read_episodes, read_lines, read_run
+from actors.results.folder import read_episodes, read_run
+from actors.results.json_lines import read_lines
 from actors.results.junit import junit_for
 from actors.results.summary import totals_of
 from policies.criteria import Outcome

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.results.charts import bar_chart, ledger_chart, line_chart
-from actors.results.folder import read_episodes, read_lines
+from actors.results.folder import read_episodes
+from actors.results.json_lines import read_lines
 from actors.results.junit import junit_for
 from actors.results.record import RecordUnreadable, encode_output
 from actors.results.replay import replay_episode

@@ -10,8 +10,8 @@ from inference.door_wire import (
     DoorGarbled,
     DoorMessage,
     DoorReader,
-    ask_deadline,
     ask_message,
+    ask_seconds,
     completion_message,
     completion_of,
     delta_message,
@@ -59,7 +59,7 @@ def through(message: DoorMessage, *, cut: int = 7) -> DoorMessage:
 def test_a_prompt_arrives_as_it_was_sent(prompt: Prompt, seconds: float, streams: bool, cut: int) -> None:
     message = through(ask_message(prompt, client="c", seconds=seconds, streams=streams), cut=cut)
     assert prompt_of(message) == prompt
-    assert ask_deadline(message) == seconds
+    assert ask_seconds(message) == seconds
     assert message.body["streams"] is streams
 
 
@@ -135,4 +135,4 @@ def test_what_is_no_prompt_is_garbled(body: dict[str, object]) -> None:
 
 def test_a_deadline_that_never_comes_stays_one() -> None:
     prompt = Prompt("r", TenantId("t"), "k", (), max_tokens=1)
-    assert ask_deadline(through(ask_message(prompt, client="c", seconds=math.inf, streams=False))) == math.inf
+    assert ask_seconds(through(ask_message(prompt, client="c", seconds=math.inf, streams=False))) == math.inf

@@ -167,18 +167,33 @@ def test_too_large_a_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_equal_images_are_encoded_once_within_a_bound() -> None:
     urls = ImageUrls(max_bytes=300)
     for _ in range(5):
-        urls.url_for(image(b"a" * 60))
-        urls.url_for(image(b"b" * 60))
+        urls.url_for(image(b"a" * 60), 0.0)
+        urls.url_for(image(b"b" * 60), 0.0)
     assert urls.encoded == 2
 
     for content in (b"c", b"d", b"e"):
-        urls.url_for(image(content * 60))
+        urls.url_for(image(content * 60), 0.0)
     assert urls.held_bytes <= 300
-    urls.url_for(image(b"a" * 60))
+    urls.url_for(image(b"a" * 60), 0.0)
     assert urls.encoded == 6
-    urls.url_for(image(b"f" * 1000))  # larger than the whole bound: it still works
+    urls.url_for(image(b"f" * 1000), 0.0)  # larger than the whole bound: it still works
     assert urls.encoded == 7
 
 
 def test_abort_body() -> None:
     assert encode_abort('r"1') == b'{"rid":"r\\"1"}'
+
+
+def test_images_that_nobody_asks_for_are_forgotten() -> None:
+    """A farm's pool lives for weeks: it keeps nothing of episodes that are over."""
+    urls = ImageUrls()
+    urls.url_for(image(b"a" * 60), 0.0)
+    urls.url_for(image(b"b" * 60), 50.0)
+    urls.url_for(image(b"a" * 60), 50.0)
+    held = urls.held_bytes
+    urls.url_for(image(b"a" * 60), 110.0)
+    assert (urls.encoded, urls.held_bytes) == (2, held)
+    urls.url_for(image(b"c" * 60), 115.0)
+    assert (urls.encoded, urls.held_bytes) == (3, held)
+    urls.url_for(image(b"c" * 60), 300.0)
+    assert (urls.encoded, urls.held_bytes) == (4, held // 2)

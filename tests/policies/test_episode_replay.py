@@ -61,6 +61,7 @@ class Episodes(RuleBasedStateMachine):
         self.tokens: set[int] = set()
         self.ended = False
         self.held: str | None = None
+        self.was_held = False
 
     @rule(after=st.floats(0.0, 1.5), frame=st.booleans(), draw=st.floats(0, 1, exclude_max=True))
     @precondition(lambda self: not self.ended)
@@ -78,11 +79,11 @@ class Episodes(RuleBasedStateMachine):
         self.pending = {}
         self.number += 1
         was_paused, active = self.policy.paused is not None, self.policy.tally.active_seconds
-        was_held = self.policy.held is not None
         output = self.policy.step(given)
-        if was_paused or was_held:
+        if was_paused or self.was_held:
             assert self.policy.tally.active_seconds == active, "a pause does not count"
-        if self.held is not None:
+        self.was_held = self.held is not None
+        if self.was_held:
             assert output.command is None, "somebody else has the phone"
             assert output.request is None, "and plans are void"
             assert not self.policy.outlook.queue, "what was planned is void"

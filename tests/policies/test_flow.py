@@ -209,6 +209,25 @@ WORLD = st.lists(
 HUMAN = st.sampled_from([HumanSettings(saw("captcha"), resume, 20.0) for resume in Resume])
 
 
+def test_a_person_is_not_called_off_while_there_is_nothing_to_tap_on() -> None:
+    """`when` holds as the button is missing: nothing is solved by that, and the call runs out."""
+    missing = Condition("login", Comparison.MISS, 0.0)
+    step = FlowStep("s", (missing,), FlowAction(tap_match="login"), (), 1.0, 0, OnError.NEEDS_HUMAN)
+    policy = FlowPolicy([step], HumanSettings(saw("captcha"), Resume.AUTO, 20.0))
+    now, decision = 0.0, None
+    while not isinstance(decision, FlowFailed):
+        now += 1.0
+        decision = policy.step(on(at=now), now)
+        assert now < 60.0
+    assert "nobody" in decision.reason or "20" in decision.reason
+
+
+def test_what_is_expected_is_there_and_there_is_nothing_to_tap_on() -> None:
+    missing = Condition("login", Comparison.MISS, 0.0)
+    step = FlowStep("s", (missing,), FlowAction(tap_match="login"), (missing,), 1.0, 0, OnError.NEEDS_HUMAN)
+    assert isinstance(FlowPolicy([step], HumanSettings()).step(on(at=1.0), 1.0), FlowDone)
+
+
 @settings(max_examples=150, deadline=None)
 @given(STEPS, HUMAN, WORLD)
 def test_whatever_is_shown_a_flow_keeps_its_promises_and_ends(

@@ -12,7 +12,7 @@ export function waitFor(failures, draw = Math.random()) {
 }
 
 /** Header and picture of a binary message: 4 bytes length, JSON, JPEG. Throws on anything else. */
-export function parseScreen(buffer) {
+function parseScreen(buffer) {
   const length = new DataView(buffer).getUint32(0);
   if (length > buffer.byteLength - 4) throw new RangeError("the header is longer than the message");
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));

@@ -111,7 +111,7 @@ function costFacts(run) {
 }
 
 /** Strips of pictures with their actions, an episode each. */
-export function film(root, run, episodes) {
+function film(root, run, episodes) {
   if (episodes.length === 0) {
     fill(root, sentence(t("no_filmstrip")));
     return;

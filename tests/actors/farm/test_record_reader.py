@@ -8,7 +8,7 @@ import trio.testing
 
 from actors.farm import record_reader
 from actors.farm.record_reader import MAX_WAITING, RecordReader, Unreadable
-from actors.farm.sending import read_inside
+from actors.farm.sending import read_picture
 from tests.kit.run_folder import EPISODE, run_folder
 
 
@@ -53,13 +53,13 @@ async def test_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_link_on_the_way_is_as_good_as_nothing(tmp_path: Path) -> None:
     (tmp_path / "real" / "frames").mkdir(parents=True)
-    (tmp_path / "real" / "frames" / "one").write_bytes(b"1")
+    (tmp_path / "real" / "frames" / "one").write_bytes(b"\xff\xd8\xff1")
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "frames").symlink_to(tmp_path / "real" / "frames")
     (tmp_path / "whole").symlink_to(tmp_path / "real")
 
-    assert read_inside(tmp_path / "real", "frames", "one") == b"1"
-    assert read_inside(tmp_path / "linked", "frames", "one") is None
-    assert read_inside(tmp_path / "whole", "frames", "one") is None
+    assert read_picture(tmp_path / "real", "frames", "one") == (b"\xff\xd8\xff1", "image/jpeg")
+    assert read_picture(tmp_path / "linked", "frames", "one") is None
+    assert read_picture(tmp_path / "whole", "frames", "one") is None
     for name in ("", ".", "..", "../one", "/etc/passwd", "one\0", "x" * 5000):
-        assert read_inside(tmp_path / "real", "frames", name) is None
+        assert read_picture(tmp_path / "real", "frames", name) is None

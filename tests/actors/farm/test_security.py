@@ -17,7 +17,7 @@ from actors.farm.api import RESULTS, Api
 from actors.farm.client import FarmRefused, path_of
 from actors.farm.routes import endpoints_of
 from actors.farm.run_files import NoFile, read_inside
-from tests.kit.farm import ServedFarm, farm_config, open_served, wait_over, write_scenario
+from tests.kit.farm import SCENARIO, ServedFarm, farm_config, open_served, wait_over, write_scenario
 
 SECRET = "what-nobody-may-read"
 HOSTILE = [
@@ -120,17 +120,7 @@ def test_files_are_read_inside_a_folder_alone(tmp_path: Path) -> None:
         read_inside(tmp_path / "folder", "frames", "one", most=5)
 
 
-BASE = """
-name = "mine"
-[planner]
-enabled = false
-[apps.battler]
-package = "dev.corral.battler"
-goal = "Survive."
-[[phones]]
-kind = "simulated"
-app = "battler"
-"""
+BASE = SCENARIO.format(name="mine", does="", phones=1)
 TEXTS = [
     BASE.replace('goal = "Survive."', 'goal = "Survive."\nrules = "/etc/passwd"'),
     BASE.replace('goal = "Survive."', 'goal = "Survive."\napk = "../../secret.apk"'),
