@@ -16,7 +16,7 @@ from actors.scenario import BotKind, ReplayPhones
 from runtime.ids import PhoneId, slug_for
 from runtime.telemetry import emit
 
-AT_ONCE = 4  # connects and greetings in flight; adb's own server handles them one by one anyway
+AT_ONCE = 4  # connects and greetings in flight; more only wait for each other on the adb server
 GREETINGS = 3
 GREETING_PAUSE_SECONDS = 2.0  # longer than our adb server needs to come back
 ATTACH_SECONDS = 10.0
@@ -76,7 +76,7 @@ async def identify(
     """Ask every phone for its serial number, some at a time.
 
     Phones stay connected: whoever drives them finds them there. An adb server that dies meanwhile (version 29 crashes
-    now and then when many phones connect at once) is waited for.
+    now and then when phones connect together) is waited for.
 
     Args:
         client_now: The adb server of the moment; raises `AdbServerLost` while there is none.

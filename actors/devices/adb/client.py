@@ -22,6 +22,7 @@ from actors.devices.base import DeviceError, DeviceTimeout
 HOST = "127.0.0.1"
 HOST_CALL_SECONDS = 5.0  # the server answers from memory; a loaded machine needs a second
 CONNECT_SECONDS = 12.0  # adb itself gives a silent phone 10 s
+TURN_SECONDS = 1.0  # a phone that has not answered by then is likely dead, and must not keep the others waiting
 FORWARD_SECONDS = 5.0
 RECEIVE_SIZE = 256 * 1024
 _STATUS_SIZE = 4
@@ -130,6 +131,12 @@ class AdbClient:
     port: int
     limiter: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(os.cpu_count() or 1))
     """Threads that turn pixels: the work is pure CPU, so more than cores would only queue inside."""
+    connects_in_turn: bool = True
+    """Begin a connect when the one before has ended or has taken `TURN_SECONDS`: the server of adb 29 takes them all at
+    once, and dies of a segmentation fault now and then when several phones answer it together."""
+    _turn: trio.Lock = attrs.field(init=False, factory=trio.Lock)
+    _before: tuple[float, trio.Event] | None = attrs.field(init=False, default=None)
+    """When the connect before began, and its end."""
 
     @asynccontextmanager
     async def open_socket(self, *, phone: str = "") -> AsyncIterator[AdbSocket]:
@@ -166,8 +173,21 @@ class AdbClient:
             raise AdbProtocolError(f"port {self.port} answers host:version with {text!r}") from None
 
     async def connect(self, address: str, *, timeout_seconds: float = CONNECT_SECONDS) -> str:
-        """Tell the server to connect to host:port. Its text is no evidence in either direction: ask `devices`."""
-        return await self._ask(f"host:connect:{address}", timeout_seconds)
+        """Tell the server to connect to host:port. Its text is no evidence in either direction: ask `devices`.
+
+        The deadline begins with its turn, for which it may wait as long as there are connects before it.
+        """
+        ended = trio.Event()
+        async with self._turn:
+            if self.connects_in_turn and self._before is not None:
+                began_at, end = self._before
+                with trio.move_on_at(began_at + TURN_SECONDS):
+                    await end.wait()
+            self._before = trio.current_time(), ended
+        try:
+            return await self._ask(f"host:connect:{address}", timeout_seconds)
+        finally:
+            ended.set()
 
     async def disconnect(self, address: str, *, timeout_seconds: float = HOST_CALL_SECONDS) -> None:
         """Make the server forget host:port; one that it does not know is forgotten already."""

@@ -1,12 +1,14 @@
 """The client against scripted servers that do what genuine ones do at the worst moment."""
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import attrs
 import pytest
 import trio
 
-from actors.devices.adb.client import AdbClient
+from actors.devices.adb.client import TURN_SECONDS, AdbClient
 from actors.devices.adb.errors import (
     AdbProtocolError,
     AdbRefused,
@@ -165,3 +167,68 @@ def test_refusals_are_typed(text: str, kind: type[Exception]) -> None:
     assert type(error) is kind
     assert error.phone == "p"
     assert text.split(".", maxsplit=1)[0] in str(error)
+
+
+@attrs.define
+class Connects:
+    """A server that answers each connect after a while, but the silent ones never; and how many it had at once."""
+
+    seconds: float
+    silent: tuple[str, ...] = ()
+    under_way: int = 0
+    most: int = 0
+    heard: dict[str, float] = attrs.field(factory=dict)
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        address = (await read_request(stream)).decode().removeprefix("host:connect:")
+        self.heard[address] = trio.current_time()
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await trio.sleep(math.inf if address in self.silent else self.seconds)
+        self.under_way -= 1
+        await stream.send_all(b"OKAY0002ok")
+
+
+async def connect_all(client: AdbClient, *addresses: str) -> None:
+    async with trio.open_nursery() as nursery:
+        for address in addresses:
+            nursery.start_soon(client.connect, address)
+
+
+@pytest.mark.parametrize("in_turn", [True, False])
+async def test_connects_overlap_or_take_turns(in_turn: bool) -> None:
+    server = Connects(seconds=0.05)
+    async with scripted_server(server.serve) as client:
+        client.connects_in_turn = in_turn
+        await connect_all(client, *(f"phone:{number}" for number in range(8)))
+
+    assert (server.most == 1) is in_turn
+    assert len(server.heard) == 8
+
+
+async def test_a_silent_phone_keeps_the_next_waiting_for_its_turn_only() -> None:
+    server = Connects(seconds=0.0, silent=("silent:1",))
+    async with scripted_server(server.serve) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(client.connect, "silent:1")
+        await trio.sleep(0.05)
+        with trio.fail_after(TURN_SECONDS + 5):
+            await connect_all(client, "phone:1", "phone:2")
+        waited = server.heard["phone:1"] - server.heard["silent:1"]
+        nursery.cancel_scope.cancel()
+
+    assert waited > TURN_SECONDS * 0.9
+
+
+async def test_a_connect_that_is_given_up_gives_its_turn_back() -> None:
+    server = Connects(seconds=0.0, silent=("silent:1", "silent:2"))
+    async with scripted_server(server.serve) as client:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.connect, "silent:1")
+            await trio.sleep(0.05)
+            nursery.start_soon(client.connect, "silent:2")  # waits for its turn
+            await trio.sleep(0.05)
+            nursery.cancel_scope.cancel()
+        with trio.fail_after(TURN_SECONDS * 0.9):
+            await client.connect("phone:1")
+
+    assert list(server.heard) == ["silent:1", "phone:1"]

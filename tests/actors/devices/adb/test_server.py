@@ -135,7 +135,12 @@ async def test_server_that_will_not_stop_is_killed(tmp_path: Path) -> None:
 
 async def test_cancelled_start_leaves_no_process(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
-    text = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    text = f"""
+import os, sys, time
+if "server" in sys.argv:
+    open({str(pid_file)!r}, "w").write(str(os.getpid()))
+    time.sleep(600)
+"""
     binary = script(tmp_path / "adb", text)
 
     async with trio.open_nursery() as nursery:
@@ -150,3 +155,28 @@ async def test_cancelled_start_leaves_no_process(tmp_path: Path) -> None:
 
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid_file.read_text()), 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "in_turn"),
+    [
+        ("Android Debug Bridge version 1.0.41\\nVersion 36.0.0-13206524", False),
+        ("Android Debug Bridge version 1.0.41\\nVersion 29.0.6-debian", True),
+        ("Android Debug Bridge version 1.0.32", True),
+        ("Version x", True),
+    ],
+)
+async def test_connects_overlap_only_where_the_server_bears_that(tmp_path: Path, said: str, in_turn: bool) -> None:
+    text = f"import sys\nif sys.argv[1] == 'version':\n    print('{said}')\n    sys.exit()\n{STUBBORN}"
+    binary = script(tmp_path / "adb", text)
+
+    async with open_adb_server(AdbServerConfig(binary=binary, grace_seconds=0.2)) as server:
+        assert server.client.connects_in_turn is in_turn
+
+
+@any_adb
+async def test_every_genuine_adb_says_its_version(adb_binary: Path, tmp_path: Path) -> None:
+    said = (await trio.run_process([str(adb_binary), "version"], capture_stdout=True)).stdout.decode()
+
+    async with open_adb_server(AdbServerConfig(binary=adb_binary, home=tmp_path)) as server:
+        assert server.client.connects_in_turn is ("\nVersion 36." not in said)
