@@ -85,13 +85,16 @@ def phones_table(phones: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def print_engines(look: Mapping[str, Any]) -> None:
-    """One line an engine, and the latest rollout."""
+    """One line an engine, the latest rollout, and what of it was not done."""
     columns = ("engine", "model", "state", "version", "running", "queued", "concurrency", "homes", "kv_usage")
     parts: list[RenderableType] = [_table((*columns, "tpot_ms", "ttft_ms", "cached_share", "reason"), look["engines"])]
     rollout = look.get("rollout")
     if rollout is not None:
         done = f"{rollout['done']} of {len(rollout['steps'])} changes"
         parts.append(Text(plain(f"rollout {rollout['state']}: {done}; {rollout['why']}"), style="bold"))
+    if look.get("held"):
+        held = ", ".join(look["held"])
+        parts.append(Text(plain(f"not as the farm's file says until that is read again: {held}"), style="bold"))
     _console().print(Group(*parts))
 
 

@@ -100,6 +100,7 @@ ANSWERS: Mapping[str, Any] = {
         "engines",
         _object({"engine": _TEXT, "model": _TEXT, "state": _TEXT}),
         rollout={"type": ["object", "null"]},
+        held=_TEXTS,
     ),
     "Alive": _object({"alive": _FLAG}),
     "Ready": _object({"ready": _FLAG, "why": _TEXT}),

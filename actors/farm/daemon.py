@@ -377,7 +377,7 @@ async def open_farm(
         try:
             farm = Farm(config, folder, StoreDesk(Store(database)), clock)
             async with (
-                open_engines(lambda: farm.config, folder, tell=tell_rollout) as farm.engines,
+                open_engines(lambda: farm.config, folder, farm.store, tell=tell_rollout) as farm.engines,
                 open_bare_nursery() as nursery,
             ):
                 farm.findings = FindingsDesk(folder, farm.store, clock)

@@ -14,15 +14,18 @@ from actors.farm.engine_tally import EngineTally, Rates
 from actors.farm.rollout import (
     AddEngine,
     ChangeAdapter,
+    Holdback,
     Judgement,
     RemoveEngine,
     ReplaceEngine,
     Step,
     Verdict,
+    as_before,
     judge,
     shown,
     steps_for,
 )
+from actors.farm.store import StoreDesk
 from inference.config import EngineConfig, TenantConfig
 from inference.door_server import DoorServer, open_door_server
 from inference.health import CircuitState
@@ -35,6 +38,9 @@ from runtime.supervisor import Supervisor, open_supervisor
 from runtime.telemetry import counter, emit
 
 LOOK_SECONDS = 0.5  # between two looks at a canary
+HELD_ADVICE = (
+    "they run as before a change that was rolled back or stopped; correct the file, or send SIGHUP to try it again"
+)
 MOST_FAILED_STARTS = 3  # of a changed engine, until it counts as bad
 FOR_EVER = attrs.evolve(
     ENGINE_INTENSITY, max_restarts=1_000_000_000
@@ -81,12 +87,15 @@ class FarmEngines:
     tally: EngineTally
     tell: Callable[[Rollout], None]
     """Is told of every rollout that has ended."""
+    store: StoreDesk
+    """Keeps what outlives a restart."""
     rollout: Rollout | None = None
     _supervisor: Supervisor = attrs.field(alias="supervisor", kw_only=True)
     _logs: Path = attrs.field(alias="logs", kw_only=True)
     _running: dict[EngineId, EngineConfig] = attrs.field(factory=dict, init=False)
     _tenants: dict[str, TenantConfig] = attrs.field(factory=dict, init=False)
     _drained: set[EngineId] = attrs.field(factory=set, init=False)
+    _held: tuple[Holdback, ...] = attrs.field(default=(), init=False)
     _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
     _working: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
 
@@ -98,6 +107,11 @@ class FarmEngines:
     def is_drained(self, engine: str) -> bool:
         """An operator took it out."""
         return engine in self._drained
+
+    @property
+    def held(self) -> Sequence[str]:
+        """What is not as the configuration says, and stays so until that is read again."""
+        return [shown(one.step) for one in self._held if one.refused]
 
     def child(self, engine: str) -> ChildStatistics | None:
         """Its actor; None where it has none at the moment."""
@@ -126,20 +140,22 @@ class FarmEngines:
             NoEngine: there is none of that name.
         """
         self._known(engine)
+        await self.store.do(lambda store: store.engines.drain(engine))
         self._drained.add(engine)
         emit("actors.farm.engine_drained", engine=engine)
         await self._stop(engine)
 
-    def undrain(self, engine: EngineId) -> None:
+    async def undrain(self, engine: EngineId) -> None:
         """Start it again.
 
         Raises:
             NoEngine: there is none of that name.
         """
-        config = self._known(engine)
+        self._known(engine)
+        await self.store.do(lambda store: store.engines.undrain(engine))
         if engine in self._drained:
             self._drained.discard(engine)
-            self._start(config)
+            self._start(self._known(engine))
 
     def stop_rollout(self) -> None:
         """Change nothing more; what was changed by now stays.
@@ -160,15 +176,23 @@ class FarmEngines:
     # changes
 
     async def run_changes(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Start all engines at once, then follow the configuration, for ever."""
+        """Start all engines at once, but without changes that were not found good; then follow the file, for ever."""
         first = self.config()
-        self._tenants = dict(first.tenants)
-        for tenant, config in first.tenants.items():
+        held = await self.store.do(lambda store: store.engines.held())
+        self._drained = set(await self.store.do(lambda store: store.engines.drained()))
+        engines, self._tenants, self._held = as_before(first.engines, first.tenants, held)
+        await self.store.do(lambda store: store.engines.hold(self._held))
+        for tenant, config in self._tenants.items():
             self.pool.set_tenant(TenantId(tenant), config)
-        for engine in first.engines:
+        for engine in engines:
             self._running[engine.id] = engine
-            self._start(engine)
+            if engine.id not in self._drained:
+                self._start(engine)
+        if self.held:
+            emit("actors.farm.engines_held_back", level="warning", changes=self.held, advice=HELD_ADVICE)
         task_status.started()
+        if any(not one.refused for one in self._held):
+            self._changed.set()  # the farm ended in the middle of it
         while True:
             await self._changed.wait()
             self._changed = trio.Event()
@@ -180,6 +204,7 @@ class FarmEngines:
             kept = self._tenants.get(name, TenantConfig()).adapter
             found = wanted.tenants.get(name, TenantConfig())
             self._set_tenant(TenantId(name), attrs.evolve(found, adapter=kept))
+        await self._hold(steps)
         if not steps:
             return
         rollout = self.rollout = Rollout(steps)
@@ -192,6 +217,7 @@ class FarmEngines:
                     rollout.state = RolloutState.ROLLED_BACK
                     break
                 rollout.done += 1
+                await self._hold(steps[rollout.done :])
             else:
                 rollout.state = RolloutState.DONE
         if rollout.state is RolloutState.RUNNING:
@@ -199,10 +225,19 @@ class FarmEngines:
             for config in self.configured:  # one may have been stopped, and not started again
                 if config.id not in self._drained and self.child(config.id) is None:
                     self._start(config)
+        left = steps_for(self.configured, wanted.engines, self._tenants, wanted.tenants)
+        await self._hold(left, refused=True)
         level = "error" if rollout.state is RolloutState.ROLLED_BACK else "info"
         emit("actors.farm.rollout_ended", level=level, state=rollout.state.value, why=rollout.why, done=rollout.done)
         _ROLLOUTS.labels(rollout.state.value).inc()
         self.tell(rollout)
+
+    async def _hold(self, steps: Sequence[Step], *, refused: bool = False) -> None:
+        """Keep what is not done, so that a restart begins as before it."""
+        held = tuple(Holdback(step, refused) for step in steps)
+        if held != self._held:
+            await self.store.do(lambda store: store.engines.hold(held))
+            self._held = held
 
     async def _do(self, step: Step, wanted: FarmConfig) -> Judgement:
         match step:
@@ -213,6 +248,7 @@ class FarmEngines:
             case RemoveEngine(old=old):
                 await self._stop(old.id)
                 self._running.pop(old.id, None)
+                await self.store.do(lambda store: store.engines.undrain(old.id))
                 self._drained.discard(old.id)
                 return Judgement(Verdict.GOOD, "removed")
             case ReplaceEngine():
@@ -293,13 +329,18 @@ class FarmEngines:
 
 @asynccontextmanager
 async def open_engines(
-    config: Callable[[], FarmConfig], folder: Path, *, tell: Callable[[Rollout], None] = lambda _: None
+    config: Callable[[], FarmConfig],
+    folder: Path,
+    store: StoreDesk,
+    *,
+    tell: Callable[[Rollout], None] = lambda _: None,
 ) -> AsyncIterator[FarmEngines]:
     """The engines of a farm while the block runs, started in the background: `why_none` says whether one is up.
 
     Args:
         config: The configuration as it is now; `reload` says that it has changed.
         folder: The farm's own; logs go there.
+        store: Keeps which are drained, and what of the configuration they were not found good with.
         tell: Is told of rollouts that have ended.
 
     Raises:
@@ -314,7 +355,7 @@ async def open_engines(
         open_supervisor("engines") as supervisor,
         open_bare_nursery() as nursery,
     ):
-        engines = FarmEngines(config, pool, door, tally, tell, supervisor=supervisor, logs=logs)
+        engines = FarmEngines(config, pool, door, tally, tell, store, supervisor=supervisor, logs=logs)
         await nursery.start(engines.run_changes)
         yield engines
         nursery.cancel_scope.cancel()

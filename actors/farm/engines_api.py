@@ -24,7 +24,11 @@ class EnginesApi:
     def view(self, tenant: str | None) -> Mapping[str, Any]:
         """All of it as one tenant sees it; None: an admin."""
         engines = self.farm.engines
-        return {"engines": engine_views(engines, tenant), "rollout": rollout_view(engines.rollout)}
+        return {
+            "engines": engine_views(engines, tenant),
+            "rollout": rollout_view(engines.rollout),
+            "held": list(engines.held),
+        }
 
     async def view_for(self, caller: Caller) -> Mapping[str, Any]:
         """As a caller sees it."""
@@ -50,7 +54,7 @@ class EnginesApi:
         engine = request.path_params["engine"]
         await self.farm.note(caller.action("undrain engine", engine))
         try:
-            self.farm.engines.undrain(EngineId(engine))
+            await self.farm.engines.undrain(EngineId(engine))
         except NoEngine as error:
             raise Missing(str(error)) from error
         return JSONResponse(self.view(None))

@@ -94,5 +94,17 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (tenant, finding, attempt)
     ) STRICT, WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE drained_engines (
+        engine TEXT PRIMARY KEY
+    ) STRICT;
+
+    CREATE TABLE held_changes (
+        number  INTEGER PRIMARY KEY,
+        kind    TEXT NOT NULL,
+        step    TEXT NOT NULL,
+        refused INTEGER NOT NULL
+    ) STRICT;
+    """,
 )
 """Script number n brings a database of version n to version n + 1. In `pauses`, the phone `*` is the whole farm."""

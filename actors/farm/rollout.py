@@ -111,6 +111,45 @@ class ChangeAdapter:
 Step = AddEngine | ReplaceEngine | RemoveEngine | ChangeAdapter
 
 
+@attrs.frozen
+class Holdback:
+    """A step that was to be done and was not: what it is about runs as before."""
+
+    step: Step
+    refused: bool
+    """It, or one before it, went badly, or an operator stopped it: it waits until the configuration is read again."""
+
+
+def as_before(
+    engines: Sequence[EngineConfig], tenants: Mapping[str, TenantConfig], held: Sequence[Holdback]
+) -> tuple[tuple[EngineConfig, ...], dict[str, TenantConfig], tuple[Holdback, ...]]:
+    """What a farm starts with, if some of what it is configured to have was never found good.
+
+    Args:
+        engines: As configured.
+        tenants: As configured.
+        held: What was not done when it ended.
+
+    Returns:
+        Engines, tenants, and those of `held` that the configuration still asks for.
+    """
+    found, known, kept = {engine.id: engine for engine in engines}, dict(tenants), []
+    for one in held:
+        match one.step:
+            case ReplaceEngine(old=old, new=new) if found.get(new.id) == new:
+                found[new.id] = old
+            case RemoveEngine(old=old) if old.id not in found:
+                found[old.id] = old
+            case ChangeAdapter(tenant=tenant, old=before, new=after) if (
+                known.get(tenant, TenantConfig()).adapter == after.adapter
+            ):
+                known[tenant] = attrs.evolve(known.get(tenant, TenantConfig()), adapter=before.adapter)
+            case _:
+                continue
+        kept.append(one)
+    return tuple(found.values()), known, tuple(kept)
+
+
 def steps_for(
     engines: Sequence[EngineConfig],
     wanted: Sequence[EngineConfig],

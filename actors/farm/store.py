@@ -15,6 +15,7 @@ import trio
 
 from actors.farm.afterwards import Again, Finish, Hold, Next
 from actors.farm.database import Database
+from actors.farm.engine_store import EngineStore
 from actors.farm.pin_store import PinStore
 from actors.farm.records import (
     Action,
@@ -351,6 +352,11 @@ class Store:
     def pins(self) -> PinStore:
         """Questions that are asked again by themselves, in the same database."""
         return PinStore(self._db)
+
+    @property
+    def engines(self) -> EngineStore:
+        """What outlives a restart of the engines that runs share, in the same database."""
+        return EngineStore(self._db)
 
     def check(self) -> None:
         """Read and write nothing, as a sign of life.

@@ -14,7 +14,7 @@ export function openEngines(root, { live, isAdmin }) {
 
   function render() {
     if (live.engines === null) return;
-    fill(rollout, rolling(live.engines.rollout ?? null, isAdmin));
+    fill(rollout, rolling(live.engines.rollout ?? null, live.engines.held ?? [], isAdmin));
     const engines = live.engines.engines ?? [];
     fill(body, engines.length === 0 ? sentence(t("no_engines")) : h("div", { class: "cards" }, engines.map((one) => card(one, isAdmin))));
   }
@@ -25,17 +25,26 @@ export function openEngines(root, { live, isAdmin }) {
   return end;
 }
 
-function rolling(found, isAdmin) {
-  if (found === null) return null;
-  return h("div", { class: "banner", role: "status" }, h("strong", {}, t("rollout")), ` ${found.state} · ${found.engine ?? ""} ${found.why ?? ""} `,
-    isAdmin ? action(t("rollback"), () => api.remove(api.path("rollout")), { kind: "danger", confirm: t("rollback_sure") }) : null);
+/** The latest change of engines, and what is not as the file says. */
+function rolling(found, held, isAdmin) {
+  const parts = [];
+  if (found !== null) {
+    const stop = found.state === "running" && isAdmin ? action(t("stop_rollout"), async () => {
+      await api.remove(api.path("rollout"));
+      notify(t("done"));
+    }, { kind: "danger", confirm: t("stop_rollout_sure") }) : null;
+    const words = [t(`rollout.${found.state}`), t("rollout_of", { done: number(found.done), all: number(found.steps.length) }), found.why].filter(Boolean).join(" · ");
+    parts.push(h("div", { class: "banner", role: "status" }, h("strong", {}, t("rollout")), ` ${words} `, stop));
+  }
+  if (held.length > 0) parts.push(h("p", { class: "banner", role: "status" }, t("held_back", { changes: held.join(", ") })));
+  return parts;
 }
 
 function card(one, isAdmin) {
-  const draining = one.state === "draining";
-  const drain = isAdmin ? action(draining ? t("undrain") : t("drain"), async () => {
+  const isOut = one.state === "draining" || one.state === "drained";
+  const drain = isAdmin ? action(isOut ? t("undrain") : t("drain"), async () => {
     const address = api.path("engines", one.engine, "drain");
-    await (draining ? api.remove(address) : api.post(address));
+    await (isOut ? api.remove(address) : api.post(address));
     notify(t("done"));
   }) : null;
   return h("article", { class: "card", "aria-label": one.engine },

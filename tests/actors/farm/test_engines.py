@@ -1,6 +1,8 @@
 """A farm's engines: shared by runs, changed one by one; over real sockets, and once with real runs."""
 
+import contextlib
 import json
+import sqlite3
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,9 +16,11 @@ import trio
 from actors.farm.client import FarmRefused
 from actors.farm.config import FarmConfig, SimulatedPool
 from actors.farm.daemon import PROGRAM, open_farm
+from actors.farm.database import open_database
 from actors.farm.engine_views import engine_views, rollout_view
 from actors.farm.engines import FarmEngines, NoEngine, Rollout, RolloutState, open_engines
-from actors.farm.rollout import RolloutConfig
+from actors.farm.rollout import RolloutConfig, shown
+from actors.farm.store import Store, StoreDesk
 from actors.farm.work import RunState
 from inference.config import EngineConfig, LaunchConfig, TenantConfig
 from inference.door_client import RemotePool, open_remote_pool
@@ -80,17 +84,35 @@ async def until(true: Callable[[], bool]) -> None:
 async def open_bench(
     tmp_path: Path, *fakes: FakeEngine, **config: Any
 ) -> AsyncIterator[tuple[Bench, list[EngineConfig]]]:
+    async with served(*fakes) as made, running_farm(tmp_path, **config) as bench:
+        yield bench, made
+
+
+@asynccontextmanager
+async def running_farm(tmp_path: Path, **config: Any) -> AsyncIterator[Bench]:
+    """What is kept in the folder is found there by the next one."""
+    farm = attrs.evolve(farm_config(tmp_path), **{"rollout": QUICK, **config})
+    bench = Bench(farm, None, [], None)  # type: ignore[arg-type]
+    database = open_database(tmp_path / "farm.sqlite")
+    store = StoreDesk(Store(database))
+    try:
+        async with (
+            open_engines(lambda: bench.config, tmp_path, store, tell=bench.ended.append) as bench.engines,
+            open_remote_pool(bench.engines.door.path) as bench.remote,
+        ):
+            yield bench
+    finally:
+        database.close()
+
+
+@asynccontextmanager
+async def served(*fakes: FakeEngine) -> AsyncIterator[list[EngineConfig]]:
+    """Engines that outlive farms."""
     async with trio.open_nursery() as nursery:
-        made = [
+        yield [
             EngineConfig(EngineId(f"e{number}"), url=await serve_tcp(fake, nursery), probe_every_seconds=0.1)
             for number, fake in enumerate(fakes, 1)
         ]
-        farm = attrs.evolve(farm_config(tmp_path), rollout=QUICK, **config)
-        bench = Bench(farm, None, [], None)  # type: ignore[arg-type]
-        async with open_engines(lambda: bench.config, tmp_path, tell=bench.ended.append) as engines:
-            bench.engines = engines
-            async with open_remote_pool(engines.door.path) as bench.remote:
-                yield bench, made
         nursery.cancel_scope.cancel()
 
 
@@ -201,6 +223,127 @@ async def test_an_adapter_that_is_refused_is_taken_back(tmp_path: Path) -> None:
         assert "adapter of tenant t" in rollout.why
 
 
+async def test_what_was_rolled_back_stays_so_over_a_restart(tmp_path: Path) -> None:
+    old, new = TenantConfig(adapter="old"), TenantConfig(adapter="new")
+    good, other = FakeEngine(), FakeEngine()
+    async with served(good, other, FakeEngine("status:500")) as (one, two, wrong):
+        changed = [attrs.evolve(one, url=wrong.url), attrs.evolve(two, model="new")]
+        async with running_farm(tmp_path, engines=(one, two), tenants={"t": old}) as bench:
+            await bench.until_up("e1", "e2")
+            bench.change(*changed, tenants={"t": new})
+            assert (await bench.until_ended()).state is RolloutState.ROLLED_BACK
+            everything = ["engine e1", "engine e2", "the adapter of tenant t"]
+            assert bench.engines.held == everything
+        async with running_farm(tmp_path, engines=tuple(changed), tenants={"t": new}) as bench:
+            await bench.until_up("e1", "e2")
+            assert bench.engines.configured == (one, two)
+            assert bench.engines.held == everything
+            for fake in (good, other):
+                fake.requests.clear()
+            assert await bench.ask(1)
+            assert (good.requests or other.requests)[-1]["lora_path"] == "old"
+            assert bench.engines.rollout is None
+            bench.change(*changed, tenants={"t": new})  # as SIGHUP does: it is tried again
+            assert (await bench.until_ended()).state is RolloutState.ROLLED_BACK
+            bench.ended.clear()
+            bench.change(one, changed[1], tenants={"t": new})  # what was wrong is corrected
+            assert (await bench.until_ended()).state is RolloutState.DONE
+            assert bench.engines.held == []
+        async with running_farm(tmp_path, engines=(one, changed[1]), tenants={"t": new}) as bench:
+            assert bench.engines.configured == (one, changed[1])
+            await bench.until_up("e1", "e2")
+            for fake in (good, other):
+                fake.requests.clear()
+            assert await bench.ask(1)
+            assert (good.requests or other.requests)[-1]["lora_path"] == "new"
+
+
+async def test_what_is_changed_while_no_farm_runs_is_started_as_it_says(tmp_path: Path) -> None:
+    async with served(FakeEngine(), FakeEngine("status:500")) as (one, wrong):
+        bad = attrs.evolve(one, url=wrong.url)
+        async with running_farm(tmp_path, engines=(one,)) as bench:
+            await bench.until_up("e1")
+            bench.change(bad)
+            assert (await bench.until_ended()).state is RolloutState.ROLLED_BACK
+        other = attrs.evolve(one, model="other")
+        async with running_farm(tmp_path, engines=(other,)) as bench:
+            assert bench.engines.configured == (other,)
+            assert bench.engines.held == []
+        async with running_farm(tmp_path, engines=(bad,)) as bench:
+            assert bench.engines.configured == (bad,)
+
+
+async def test_a_change_goes_on_after_the_farm_ended_in_its_midst(tmp_path: Path) -> None:
+    slow = RolloutConfig(canary_requests=200, canary_minutes=9.0)
+    async with served(FakeEngine(), FakeEngine()) as made:
+        changed = tuple(attrs.evolve(one, max_in_flight=3) for one in made)
+        async with running_farm(tmp_path, engines=tuple(made), rollout=slow) as bench:
+            await bench.until_up("e1", "e2")
+            bench.change(*changed)
+            await until(lambda: bench.engines.configured[0].max_in_flight == 3)
+            await bench.until_up("e1", "e2")
+        async with running_farm(tmp_path, engines=changed) as bench:
+            rollout = await bench.until_ended()
+            assert rollout.state is RolloutState.DONE
+            assert [shown(step) for step in rollout.steps] == ["engine e1", "engine e2"]
+            assert bench.engines.configured == changed
+            assert bench.engines.held == []
+
+
+async def test_an_engine_that_was_to_go_and_did_not_is_there_after_a_restart(tmp_path: Path) -> None:
+    async with served(FakeEngine(), FakeEngine(), FakeEngine("status:500")) as (one, two, wrong):
+        bad = attrs.evolve(one, url=wrong.url)
+        async with running_farm(tmp_path, engines=(one, two)) as bench:
+            await bench.until_up("e1", "e2")
+            bench.change(bad)
+            assert (await bench.until_ended()).state is RolloutState.ROLLED_BACK
+        async with running_farm(tmp_path, engines=(bad,)) as bench:
+            assert bench.engines.configured == (one, two)
+            assert bench.engines.held == ["engine e1", "engine e2"]
+
+
+async def test_what_an_operator_stopped_is_as_it_was_then_after_a_restart(tmp_path: Path) -> None:
+    slow = RolloutConfig(canary_requests=200, canary_minutes=9.0)
+    async with served(FakeEngine(), FakeEngine()) as made:
+        changed = tuple(attrs.evolve(one, max_in_flight=3) for one in made)
+        async with running_farm(tmp_path, engines=tuple(made), rollout=slow) as bench:
+            await bench.until_up("e1", "e2")
+            bench.change(*changed)
+            await until(lambda: bench.engines.configured[0].max_in_flight == 3)
+            bench.engines.stop_rollout()
+            await until(lambda: bool(bench.ended))
+        async with running_farm(tmp_path, engines=changed) as bench:
+            assert bench.engines.configured == (changed[0], made[1])
+            assert bench.engines.held == ["engine e2"]
+
+
+async def test_a_drained_engine_stays_so_over_a_restart(tmp_path: Path) -> None:
+    async with served(FakeEngine(), FakeEngine()) as made:
+        async with running_farm(tmp_path, engines=tuple(made)) as bench:
+            await bench.until_up("e1", "e2")
+            await bench.engines.drain(E1)
+        async with running_farm(tmp_path, engines=tuple(made)) as bench:
+            await until(lambda: bench.states() == {"e1": "drained", "e2": "up"})
+            await bench.engines.undrain(E1)
+            await bench.until_up("e1", "e2")
+        async with running_farm(tmp_path, engines=tuple(made)) as bench:
+            await bench.until_up("e1", "e2")
+
+
+async def test_a_kept_change_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    async with served(FakeEngine()) as (one,):
+        async with running_farm(tmp_path, engines=(one,)):
+            pass
+        with contextlib.closing(sqlite3.connect(tmp_path / "farm.sqlite")) as database, database:
+            database.executemany(
+                "INSERT INTO held_changes (kind, step, refused) VALUES (?, ?, 1)",
+                [("replace", "{}"), ("replace", "null"), ("other", "{}"), ("remove", "no json"), ("adapter", "[]")],
+            )
+        async with running_farm(tmp_path, engines=(one,)) as bench:
+            await bench.until_up("e1")
+            assert bench.engines.held == []
+
+
 async def test_drain_and_back(tmp_path: Path) -> None:
     async with open_bench(tmp_path, FakeEngine()) as (bench, (one,)):
         with pytest.raises(NoEngine, match="e1"):
@@ -212,7 +355,7 @@ async def test_drain_and_back(tmp_path: Path) -> None:
         assert "no engine is up" in bench.engines.why_none()
         assert not await bench.ask(1)
         await bench.engines.drain(E1)
-        bench.engines.undrain(E1)
+        await bench.engines.undrain(E1)
         await bench.until_up("e1")
         assert await bench.ask(2)
 

@@ -7,10 +7,12 @@ from actors.farm.engine_tally import End, EngineTally, Rates, rates_of
 from actors.farm.rollout import (
     AddEngine,
     ChangeAdapter,
+    Holdback,
     RemoveEngine,
     ReplaceEngine,
     RolloutConfig,
     Verdict,
+    as_before,
     judge,
     shown,
     steps_for,
@@ -94,6 +96,30 @@ def test_the_steps_lead_to_what_is_wanted(have: set[str], shall: set[str], chang
                 del now[one.id]
         assert len(now) >= least
     assert now == goal
+
+
+_MODELS = st.dictionaries(st.sampled_from("abcd"), st.sampled_from(["one", "two"]))
+_ADAPTERS = st.dictionaries(st.sampled_from("uvw"), st.sampled_from([None, "one", "two"]))
+
+
+@given(_MODELS, _MODELS, _ADAPTERS, _ADAPTERS, st.integers(0, 12))
+def test_a_start_is_where_the_change_ended(
+    had: dict[str, str], want: dict[str, str], adapted: dict[str, str | None], adapt: dict[str, str | None], done: int
+) -> None:
+    old, new = (
+        [EngineConfig(EngineId(name), url="http://127.0.0.1:1", model=model) for name, model in one.items()]
+        for one in (had, want)
+    )
+    before, after = ({name: TenantConfig(adapter=adapter) for name, adapter in one.items()} for one in (adapted, adapt))
+    steps = steps_for(old, new, before, after)
+    held = [Holdback(step, refused=True) for step in steps[done:]]
+
+    engines, tenants, kept = as_before(new, after, held)
+
+    # what is new needs no trial: it is started with the others, also where the change had not come to it
+    left = [step for step in steps[done:] if not isinstance(step, AddEngine)]
+    assert [one.step for one in kept] == left
+    assert sorted(steps_for(engines, new, tenants, after), key=shown) == sorted(left, key=shown)
 
 
 PROMPT = Prompt("r", TenantId("t"), "k", (), max_tokens=9)
