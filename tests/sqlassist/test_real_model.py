@@ -53,7 +53,9 @@ def settings() -> PipelineSettings:
 async def open_small_model() -> AsyncIterator[EnginePool]:
     """The engine door with llama.cpp behind it."""
     url = await trio.to_thread.run_sync(llama_url)
-    config = EngineConfig(EngineId("smollm"), url=url, model="smollm2", dialect=EngineDialect.LLAMACPP)
+    config = EngineConfig(
+        EngineId("smollm"), url=url, model="smollm2", dialect=EngineDialect.LLAMACPP, total_seconds=SECONDS
+    )
     async with open_pool([config]) as pool:
         yield pool
 
