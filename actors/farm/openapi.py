@@ -5,10 +5,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from actors.farm.submission import MAX_LABELS
-from actors.farm.work import MAX_PRIORITY, OnInterrupt
+from actors.farm.work import MAX_PRIORITY, TIME_OF_DAY, OnInterrupt
 
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 _TEXT = {"type": "string"}
+DAILY: Mapping[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["at"],
+    "properties": {"at": {"type": "string", "pattern": f"^{TIME_OF_DAY}$"}, "zone": _TEXT},
+}
+"""A time of day of a place, as bodies have it: see `actors.farm.work.Daily`."""
 
 SCHEMAS: Mapping[str, Any] = {
     "Error": {
@@ -26,12 +33,7 @@ SCHEMAS: Mapping[str, Any] = {
             "labels": {"type": "array", "items": _TEXT, "maxItems": MAX_LABELS},
             "priority": {"type": "integer", "minimum": 0, "maximum": MAX_PRIORITY},
             "not_before": {"type": "string", "format": "date-time"},
-            "daily": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["at"],
-                "properties": {"at": {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"}, "zone": _TEXT},
-            },
+            "daily": DAILY,
             "repeats": {"type": "integer", "minimum": 0, "maximum": 10},
             "on_interrupt": {"enum": [one.value for one in OnInterrupt]},
         },

@@ -1,13 +1,14 @@
 """Questions that are pinned: asked again by themselves, with a bound that somebody wants to be told of. Pure."""
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
 from actors.farm.afterwards import next_daily, zone_problem
-from actors.farm.work import Daily
+from actors.farm.work import TIME_OF_DAY, Daily
 from runtime.ids import TenantId
 
 LEAST_MINUTES, MOST_MINUTES = 5, 31 * 24 * 60
@@ -134,7 +135,7 @@ def _schedule(given: Any) -> Daily | Every | None:
         return Every(minutes)
     _known(given, {"at", "zone"}, "a daily schedule")
     at, zone = given.get("at"), given.get("zone", "UTC")
-    if not isinstance(at, str) or not _is_time(at):
+    if not isinstance(at, str) or re.fullmatch(TIME_OF_DAY, at) is None:
         raise PinWrong("'at' must be a time like 08:30")
     if not isinstance(zone, str):
         raise PinWrong("'zone' must be a text")
@@ -142,12 +143,6 @@ def _schedule(given: Any) -> Daily | Every | None:
     if problem is not None:
         raise PinWrong(problem)
     return Daily(at, zone)
-
-
-def _is_time(text: str) -> bool:
-    hour, colon, minute = text.partition(":")
-    parts_fit = len(hour) == len(minute) == 2 and (hour + minute).isdecimal() and (hour + minute).isascii()
-    return bool(colon) and parts_fit and int(hour) < 24 and int(minute) < 60
 
 
 def _threshold(given: Any) -> Threshold | None:

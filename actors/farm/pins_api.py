@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from actors.farm.access import Caller, Endpoint, Need, RequestError
 from actors.farm.bodies import json_object
 from actors.farm.daemon import Farm
+from actors.farm.openapi import DAILY
 from actors.farm.pin_desk import PinDesk
 from actors.farm.pin_store import TooManyPins
 from actors.farm.pins import (
@@ -31,7 +32,6 @@ TENANT_PINS, USER_PINS = 200, 50
 NO_ASSISTANT = "this farm has no assistant, so nothing can be pinned: [assistant] in its file says which one to ask"
 _COLUMN = {"type": "string", "minLength": 1, "maxLength": MAX_TITLE}
 _BOUND = {"type": "number"}
-_TIME = {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"}
 
 PIN_SCHEMAS: Mapping[str, Any] = {
     "Pin": {
@@ -45,12 +45,7 @@ PIN_SCHEMAS: Mapping[str, Any] = {
             "schedule": {
                 "oneOf": [
                     {"type": "null"},
-                    {
-                        "type": "object",
-                        "additionalProperties": False,
-                        "required": ["at"],
-                        "properties": {"at": _TIME, "zone": {"type": "string"}},
-                    },
+                    DAILY,
                     {
                         "type": "object",
                         "additionalProperties": False,
@@ -131,8 +126,7 @@ class PinsApi:
         """The pin as it is now; its answer comes later. Its owner's token is the one that it asks with from now on."""
         desk = self._desk()
         pin = await self._pin(request, caller)
-        is_owner = (caller.tenant, caller.token.user) == (pin.tenant, pin.user)
-        token = caller.token.id if is_owner else None
+        token = caller.token.id if _is_owners(pin, caller) else None
         await self.farm.note(caller.action("ask pinned question", pin.id))
         now = self.farm.clock()
         if not await self.farm.store.do(lambda store: store.pins.ask_now(pin.id, now, token)):
@@ -148,10 +142,13 @@ class PinsApi:
     async def _pin(self, request: Request, caller: Caller) -> Pin:
         name = request.path_params["pin"]
         pin = await self.farm.store.do(lambda store: store.pins.find(name))
-        is_owner = pin is not None and (caller.tenant, caller.token.user) == (pin.tenant, pin.user)
-        if pin is None or not (is_owner or caller.is_admin):
+        if pin is None or not (caller.is_admin or _is_owners(pin, caller)):
             raise Missing("there is no such pin")
         return pin
+
+
+def _is_owners(pin: Pin, caller: Caller) -> bool:
+    return (pin.tenant, pin.user) == (caller.tenant, caller.token.user)
 
 
 def pin_endpoints(farm: Farm, desk: PinDesk | None) -> tuple[Endpoint, ...]:

@@ -7,6 +7,8 @@ import attrs
 from runtime.ids import TenantId
 
 MAX_PRIORITY = 9
+TIME_OF_DAY = r"([01][0-9]|2[0-3]):[0-5][0-9]"
+"""A time like 03:30, whole: as a pattern for Python and for JSON schemas."""
 
 
 class OnInterrupt(StrEnum):
@@ -55,7 +57,7 @@ class AttemptOutcome(StrEnum):
 class Daily:
     """Every day at a time of a place."""
 
-    at: str = attrs.field(metadata={"pattern": r"([01][0-9]|2[0-3]):[0-5][0-9]", "means": "a time like 03:30"})
+    at: str = attrs.field(metadata={"pattern": TIME_OF_DAY, "means": "a time like 03:30"})
     zone: str = "UTC"
     """As the IANA database names it: `Asia/Shanghai`."""
 
