@@ -117,7 +117,7 @@ class Page:
 
     async def press(self, key: str, *, shift: bool = False) -> None:
         """One key, by its DOM name."""
-        codes = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Tab": 9, "Escape": 27}
+        codes = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Tab": 9, "Enter": 13, "Escape": 27}
         for kind in ("keyDown", "keyUp"):
             await self.call(
                 "Input.dispatchKeyEvent",
@@ -125,6 +125,7 @@ class Page:
                 key=key,
                 code=key,
                 windowsVirtualKeyCode=codes[key],
+                **({"text": "\r"} if key == "Enter" and kind == "keyDown" else {}),
                 modifiers=8 if shift else 0,
             )
 

@@ -26,9 +26,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from actors.farm.config import FarmListen
 from actors.farm.pages import wall_routes
 from actors.farm.serve import open_socket
+from tests.kit.wall_pins import HOSTILE, ROWS, SPEC, WallPins
 
 TOKEN = "corral_0123456789ab_" + "a" * 64
-HOSTILE = '<script>window.hurt=1</script><img src=x onerror="window.hurt=1">'
 ME = {"user": "ann", "tenant": "games", "roles": ["admin"], "expires_at": "2030-01-01T00:00:00Z"}
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="360" height="160">{}</svg>'
 SHA = "ab" * 32
@@ -225,8 +225,6 @@ COSTS = {
     "phone_minutes": 40,
     "money": 14.2,
 }
-ROWS = [["2027-01-1" + str(day), 120 + day * 7, HOSTILE if day == 3 else "ok"] for day in range(6)]
-SPEC = {"mark": "bar", "data": {"values": []}}
 
 
 @attrs.define(eq=False)
@@ -239,6 +237,7 @@ class WallFarm:
     rows: dict[str, dict[str, Any]] = attrs.field(factory=lambda: {row["phone"]: row for row in map(phone, range(10))})
     finding: dict[str, Any] = attrs.field(factory=lambda: dict(FINDING))
     runs: list[dict[str, Any]] = attrs.field(factory=lambda: [dict(one) for one in RUNS])
+    pins: WallPins = attrs.field(factory=WallPins)
     without: tuple[str, ...] = ()
     """Beginnings of paths that this farm does not offer."""
     watched: dict[str, Any] = attrs.field(factory=dict)
@@ -261,7 +260,8 @@ class WallFarm:
             return JSONResponse({"error": "a valid token is needed"}, 401)
         if method != "GET" and path != "tickets":
             self.done.append((method, path, body))
-        return self._found(path.split("/"), method, body)
+        parts = path.split("/")
+        return self.pins.answer(parts[1:], method, body) if parts[0] == "pins" else self._found(parts, method, body)
 
     def _found(self, parts: list[str], method: str, body: Any) -> Response:
         match parts:
@@ -320,7 +320,6 @@ class WallFarm:
             "engines": ENGINES,
             "findings": {"findings": [self.finding]},
             "compare": {"success": figure, "score": {"a": 10.5, "b": 11.0, "differs": False}},
-            "pins": {"pins": [{"id": "p1", "title": HOSTILE, "question": "answer"}]},
         }
         return JSONResponse(known.get(parts[0], {"done": True}))
 

@@ -12,7 +12,7 @@ export const CHINESE = {
   of: "{all} 中的 {shown}", no_phones: "没有您可以使用的手机。", none_match: "没有符合筛选条件的手机。", score: "得分 {score}", score_word: "得分", step: "第 {step} 步",
   "state.free": "空闲", "state.busy": "忙", "state.playing": "运行中", "state.running": "运行中", "state.queued": "等待", "state.scheduled": "每天", "state.waiting": "等待", "state.starting": "启动中", "state.opening": "打开中", "state.preparing": "准备中",
   "state.draining": "排空中", "state.drained": "已排空", "state.unfit": "不适用", "state.paused": "已暂停", "state.taken": "人工接管", "state.needs_human": "需要人工", "state.succeeded": "成功", "state.done": "结束", "state.failed": "失败", "state.errored": "出错", "state.wrong": "场景有误",
-  "state.lost": "失联", "state.down": "停机", "state.up": "正常", "state.cancelled": "已取消", "state.interrupted": "被中断", "state.new": "新", "state.known": "已知", "state.fixed": "已修复", "state.ignored": "忽略", "state.held": "已暂停",
+  "state.lost": "失联", "state.down": "停机", "state.up": "正常", "state.cancelled": "已取消", "state.interrupted": "被中断", "state.new": "新", "state.known": "已知", "state.fixed": "已修复", "state.ignored": "忽略", "state.held": "已暂停", "state.asking": "查询中",
   state: "状态", why: "原因", pool: "手机池", app: "应用", phone: "手机", phones: "手机", steps: "步数", stale: "过期", no_effect: "无效果", model: "型号", run: "运行", all_phones: "← 全部手机", nothing_plays: "这台手机上没有运行，或者属于其他租户。", screen_age: "画面 {seconds} 秒前",
   actions: "最近操作", action: "操作", outcome: "结果", plan: "进行中的计划", ledger: "时间花在哪里", log: "日志", nothing_yet: "暂无。", no_plan: "没有进行中的计划。", thinking: "已思考 {seconds} 秒", asked_ago: "{seconds} 秒前请求",
   "plan.next": "下一步", "plan.committed": "已提交", "plan.skipped": "已跳过", "plan.stale": "已过期", "kind.tap": "点击", "kind.long_press": "长按", "kind.swipe": "滑动", "kind.key": "按键", "kind.text": "输入", "kind.wait": "等待",
@@ -33,4 +33,7 @@ export const CHINESE = {
   "stage.resolved": "理解为", "stage.intent": "路径", "stage.scope": "数据来源", "stage.retrieved": "已检索", "stage.sql": "已写出 SQL", "stage.check": "检查", "stage.rows": "行数", passed: "通过",
   rows: "数据行", more_rows: "还有 {count} 行未显示。", may_be_more: "可能还有更多。", again_in: "{seconds} 秒后可重试。", chart_of: "图表：{question}", no_charts: "这个农场不绘制图表。", save_as: "另存为 {format}", fix_sql: "修正 SQL", explain: "解释", ask_review: "请求审核", review_asked: "已提交审核。", what_is_wrong: "哪里不对？", what_to_review: "希望审核什么？", fixing: "修正：{question}", explaining: "解释：{question}",
   pin_answer: "固定", unpin_answer: "取消固定 {title}", pinned_it: "已固定。", "pin.again": "重新查询", "pin.never": "手动", "pin.hourly": "每小时", "pin.daily": "每天", "pin.tell_when": "提醒条件", "pin.no_threshold": "不提醒", "pin.above": "高于", "pin.below": "低于",
+  "pin.daily_at": "每天定时", "pin.time": "时间（{zone}）", "pin.side": "方向", "pin.bound": "阈值", "pin.at": "每天 {at}（{zone}）", "pin.every_minutes": "每 {count} 分钟", "pin.every_hours": "每 {count} 小时", "pin.next": "下次：{time}", "pin.due": "即将查询",
+  "pin.no_answer": "尚无答案", "pin.beyond_above": "高于阈值", "pin.beyond_below": "低于阈值", "pin.answered": "回答时间", "pin.paused": "已暂停：{why}",
+  "pin.failed": "最近一次查询失败（{time}）：{why}", "pin.old_rows": "显示的是旧数据，回答于 {time}。", "pin.never_answered": "还没有得到过答案。", "pin.kept_rows": "共 {count} 行，保留了前 {kept} 行。", "pin.run": "立即重新查询", "pin.ask": "作为问题提问", "pin.remove": "取消固定", "pin.close": "关闭 {title}",
 };

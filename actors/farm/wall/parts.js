@@ -12,6 +12,7 @@ const LOOKS = {
   succeeded: ["✓", "good"], done: ["✓", "good"], fixed: ["✓", "good"], failed: ["✕", "bad"], errored: ["✕", "bad"],
   wrong: ["✕", "bad"], lost: ["✕", "bad"], down: ["✕", "bad"], cancelled: ["–", "idle"], interrupted: ["↯", "warn"],
   new: ["●", "bad"], known: ["◆", "busy"], ignored: ["–", "idle"], held: ["‖", "busy"],
+  asking: ["…", "busy"], above: ["▲", "warn"], below: ["▼", "warn"],
 };
 
 /** A state by sign, colour and word. */
@@ -66,6 +67,7 @@ export function action(text, act, { kind = "", confirm = null, label = null } = 
   const button = h("button", { class: kind, type: "button", "aria-label": label }, text);
   button.addEventListener("click", async () => {
     if (confirm !== null && !(await ask(confirm))) return;
+    const hadFocus = document.activeElement === button;
     button.disabled = true;
     try {
       await act();
@@ -73,6 +75,7 @@ export function action(text, act, { kind = "", confirm = null, label = null } = 
       complain(error);
     } finally {
       button.disabled = false;
+      if (hadFocus && document.activeElement === document.body) button.focus(); // what is disabled loses it
     }
   });
   return button;

@@ -1,17 +1,18 @@
 // Questions to the assistant: asked here, answered as their stages come.
 
-import * as api from "./api.js";
-import { Answer, pinDialog } from "./answer.js";
+import { Answer } from "./answer.js";
 import { Assistant } from "./ask-socket.js";
 import { fill, h, setText } from "./dom.js";
-import { action, complain, heading, notify, sentence } from "./parts.js";
-import { moment, stateWord, t } from "./words.js";
+import { heading, notify, sentence } from "./parts.js";
+import { pinDialog } from "./pin-dialog.js";
+import { Pins } from "./pins.js";
+import { moment, t } from "./words.js";
 
 export function openAsk(root, { embedded = false } = {}) {
   const answers = new Map();
   const list = h("div", { class: "answers", "aria-live": "polite", "aria-relevant": "additions" });
   const past = h("div");
-  const pins = h("div");
+  const pins = new Pins(list, (text) => ask(text));
   const state = h("p", { class: "small", role: "status" });
   const field = h("textarea", { id: "question", rows: "2", maxlength: "4000", placeholder: t("ask_placeholder"), "aria-label": t("question"), required: true });
   const send = h("button", { class: "primary" }, t("ask"));
@@ -27,7 +28,7 @@ export function openAsk(root, { embedded = false } = {}) {
     event.preventDefault();
     form.requestSubmit();
   });
-  const aside = embedded ? null : h("aside", { class: "asked" }, h("section", { class: "panel" }, h("h2", {}, t("pins")), pins), h("section", { class: "panel" }, h("h2", {}, t("asked_before")), past));
+  const aside = embedded ? null : h("aside", { class: "asked" }, h("section", { class: "panel" }, h("h2", {}, t("pins")), pins.element), h("section", { class: "panel" }, h("h2", {}, t("asked_before")), past));
   fill(root, embedded ? null : heading(t("tab.ask")), h("div", { class: embedded ? "" : "asking" }, h("div", {}, form, state, list), aside));
 
   const assistant = new Assistant(
@@ -59,7 +60,7 @@ export function openAsk(root, { embedded = false } = {}) {
     fix: (question, sql, text) => begin(t("fixing", { question: question.words }), { type: "fix", sql, ...(text.trim() === "" ? {} : { text }) }),
     explain: (question) => begin(t("explaining", { question: question.words }), { type: "explain", of: question.id }),
     review: (question, text, sql) => assistant.send({ type: "review", id: assistant.id(), of: question.id, ...(text.trim() === "" ? {} : { text }), ...(sql ? { sql } : {}) }),
-    pin: embedded ? null : (answer) => pinDialog(answer, showPins),
+    pin: embedded ? null : (answer) => pinDialog(answer.question.words, answer.result, (pin) => pins.add(pin)),
   };
 
   function refused(reply) {
@@ -74,22 +75,10 @@ export function openAsk(root, { embedded = false } = {}) {
         h("span", { class: "small" }, ` ${moment(one.at)} · ${t(`end.${one.stage}`)}`)))));
   }
 
-  async function showPins() {
-    try {
-      const found = await api.offered("/api/v1/pins");
-      if (found === null) fill(pins, sentence(t("no_pins_here")));
-      else if (found.pins.length === 0) fill(pins, sentence(t("no_pins")));
-      else fill(pins, h("ul", { class: "past" }, found.pins.map((one) => h("li", {}, h("button", { class: "quiet", type: "button", onclick: () => ask(one.question) }, one.title),
-        one.last?.state ? h("span", { class: "small" }, ` ${stateWord(one.last.state)}`) : null,
-        action("×", async () => {
-          await api.remove(api.path("pins", one.id));
-          await showPins();
-        }, { kind: "quiet", label: t("unpin_answer", { title: one.title }) })))));
-    } catch (error) {
-      complain(error);
-    }
-  }
-  if (!embedded) showPins();
+  if (!embedded) pins.load();
   field.focus();
-  return () => assistant.close();
+  return () => {
+    pins.close();
+    assistant.close();
+  };
 }

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { fill, h } from "./dom.js";
 import { action, badge, complain, heading, notify, option, sentence, table } from "./parts.js";
 import { runActions } from "./run-actions.js";
-import { moment, number, t } from "./words.js";
+import { moment, number, ownZone, t } from "./words.js";
 
 const SECTIONS = [["running", "plays"], ["queued", "waits"], ["scheduled", "daily_ones"]];
 
@@ -68,7 +68,7 @@ function submitForm() {
     const body = { scenario: scenario.value, priority: Number(priority.value), repeats: Number(repeats.value) };
     const wanted = labels.value.split(/[\s,]+/).filter(Boolean);
     if (wanted.length > 0) body.labels = wanted;
-    if (daily.value !== "") body.daily = { at: daily.value, zone: Intl.DateTimeFormat().resolvedOptions().timeZone };
+    if (daily.value !== "") body.daily = { at: daily.value, zone: ownZone() };
     else if (later.value !== "") body.not_before = new Date(later.value).toISOString();
     try {
       const run = await api.post(api.path("runs"), body);

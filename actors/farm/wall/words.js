@@ -51,12 +51,13 @@ export function number(value, digits = 0) {
 
 export const percent = (share, digits = 0) => (share === null || share === undefined ? "–" : `${number(share * 100, digits)} %`);
 
-export function moment(iso) {
+/** A time in this place, with its day where that is another one; a short one has no seconds. */
+export function moment(iso, { short = false } = {}) {
   if (!iso) return "–";
   const at = new Date(iso);
   if (Number.isNaN(at.getTime())) return String(iso);
   const today = new Date().toDateString() === at.toDateString();
-  const options = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
+  const options = { hour: "2-digit", minute: "2-digit", ...(short ? {} : { second: "2-digit" }) };
   return new Intl.DateTimeFormat(locale(), today ? options : { month: "short", day: "numeric", ...options }).format(at);
 }
 
@@ -66,3 +67,6 @@ export function duration(seconds) {
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
   return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
 }
+
+/** The zone of this browser's clock, as the IANA database names it. */
+export const ownZone = () => Intl.DateTimeFormat().resolvedOptions().timeZone ?? "UTC";

@@ -1,15 +1,14 @@
 """The wall in a real browser: what people see and do. Each test leaves pictures in the folder `wall` of its own."""
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import trio
 
-from tests.kit.browser import Page, open_page
-from tests.kit.wall_farm import RUNS, TOKEN, WallFarm, open_wall_farm
+from tests.kit.browser import open_page
+from tests.kit.wall_farm import RUNS, TOKEN, open_wall_farm
+from tests.kit.wall_page import go, picture, press_button, text_of, until, wall
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -26,45 +25,6 @@ PAGES = {
     "finding": "findings/f1",
     "ask": "ask",
 }
-
-
-@asynccontextmanager
-async def wall(
-    folder: Path, *, dark: bool = False, at: str = "phones", **more: object
-) -> AsyncIterator[tuple[Page, WallFarm]]:
-    """Logged in, by the fragment of a link."""
-    async with open_wall_farm(**more) as farm, open_page(folder / "profile", dark=dark) as page:
-        await page.open(f"{farm.url}/wall/#token={TOKEN}")
-        await page.wait_for("document.querySelector('#bar nav') !== null")
-        await go(page, at)
-        yield page, farm
-
-
-async def go(page: Page, where: str) -> None:
-    await page.evaluate(f"location.hash = '#/{where}'")
-    await page.wait_for("document.querySelector('main h1') !== null")
-
-
-async def text_of(page: Page, selector: str = "body") -> str:
-    return str(await page.evaluate(f"document.querySelector({selector!r}).innerText"))
-
-
-async def until(condition: object) -> None:
-    assert callable(condition)
-    with trio.fail_after(15):
-        while not condition():
-            await trio.sleep(0.02)
-
-
-async def picture(page: Page, folder: Path, name: str) -> None:
-    (folder / "wall").mkdir(exist_ok=True)
-    await page.screenshot(folder / "wall" / f"{name}.png")
-
-
-async def press_button(page: Page, words: str) -> None:
-    """The first button with these words."""
-    found = f"[...document.querySelectorAll('button')].find(b => b.innerText.trim() === {words!r} && b.offsetParent)"
-    await page.wait_for(f"(b => b !== undefined && (b.click(), true))({found})")
 
 
 async def test_a_wrong_token_is_told_and_a_right_one_lets_in(tmp_path: Path) -> None:
