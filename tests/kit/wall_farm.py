@@ -157,13 +157,12 @@ RUNS = [
     *(run(6, "queued", reason="2 phones with label pixel; 1 is free"), run(5, "running"), run(4, "succeeded")),
     *(run(3, "succeeded"), run(2, "failed", reason=HOSTILE), run(1, "cancelled", reason="cancelled by ann")),
 ]
-ENGINES = {
+ENGINES: dict[str, Any] = {
     "engines": [
         {
             "engine": name,
             "model": "Qwen/Qwen3-VL-8B",
             "state": state,
-            "url": "http://127.0.0.1:1",
             "version": "v7",
             "kv_usage": used,
             "running": 11,
@@ -184,7 +183,14 @@ ENGINES = {
         }
         for name, state, used in (("sglang-0", "up", 0.62), ("sglang-1", "draining", 0.94))
     ],
-    "rollout": {"state": "canary", "engine": "sglang-1", "why": HOSTILE},
+    "rollout": {
+        "state": "running",
+        "engine": "sglang-1",
+        "why": HOSTILE,
+        "steps": ["engine sglang-0", "engine sglang-1"],
+        "done": 1,
+    },
+    "held": [HOSTILE],
 }
 FINDING = {
     "id": "f1",

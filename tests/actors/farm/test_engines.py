@@ -29,6 +29,7 @@ from inference.messages import Message, Prompt, TextPart
 from runtime.ids import EngineId, TenantId
 from tests.kit.engines import FakeEngine, serve_tcp
 from tests.kit.farm import farm_config, open_served, submit, wait_over, write_scenario
+from tests.kit.wall_farm import ENGINES
 
 E1, E2 = EngineId("e1"), EngineId("e2")
 QUICK = RolloutConfig(canary_requests=6, canary_minutes=0.05, start_minutes=0.2)
@@ -171,6 +172,7 @@ async def test_a_bad_one_is_rolled_back_and_the_others_are_left_alone(tmp_path: 
         view = rollout_view(bench.engines.rollout)
         assert view is not None
         assert view["state"] == "rolled_back"
+        assert ENGINES["rollout"].keys() == view.keys()
 
 
 async def test_one_that_does_not_start_is_rolled_back(tmp_path: Path) -> None:
@@ -379,6 +381,9 @@ async def test_the_api_of_engines(tmp_path: Path) -> None:
         async with open_served(config) as served:
             found = (await served.call("games.viewer", "GET", "/api/v1/engines")).json
             assert [one["engine"] for one in found["engines"]] == ["e1"]
+            # the stand-in of the wall's tests tells nothing that a farm does not
+            assert ENGINES.keys() == found.keys()
+            assert ENGINES["engines"][0].keys() <= found["engines"][0].keys()
             with pytest.raises(FarmRefused, match="admin"):
                 await served.call("games.operator", "POST", "/api/v1/engines/e1/drain")
             drained = (await served.call("games.admin", "POST", "/api/v1/engines/e1/drain")).json
