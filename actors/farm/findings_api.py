@@ -199,9 +199,34 @@ def finding_endpoints(api: Api) -> tuple[Endpoint, ...]:
     }
     whose = {"tenant": text}
     return (
-        Endpoint("GET", "/api/v1/findings", Need.VIEWER, mine.list_findings, "What goes wrong.", query=query),
-        Endpoint("GET", finding, Need.VIEWER, mine.show, "One finding, with its examples.", query=whose),
-        Endpoint("POST", finding, Need.OPERATOR, mine.mark, "Say what it is.", query=whose, body="FindingMark"),
+        Endpoint(
+            "GET",
+            "/api/v1/findings",
+            Need.VIEWER,
+            mine.list_findings,
+            "What goes wrong.",
+            query=query,
+            schema="Findings",
+        ),
+        Endpoint(
+            "GET",
+            finding,
+            Need.VIEWER,
+            mine.show,
+            "One finding, with its examples.",
+            query=whose,
+            schema="FindingWhole",
+        ),
+        Endpoint(
+            "POST",
+            finding,
+            Need.OPERATOR,
+            mine.mark,
+            "Say what it is.",
+            query=whose,
+            body="FindingMark",
+            schema="FindingWhole",
+        ),
         Endpoint(
             "GET",
             f"{finding}/repro",

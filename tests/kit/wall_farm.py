@@ -186,6 +186,13 @@ ENGINES = {
     ],
     "rollout": {"state": "canary", "engine": "sglang-1", "why": HOSTILE},
 }
+COSTS = {
+    "currency": "CNY",
+    "tokens": {"input": 123456, "output": 2345},
+    "gpu_seconds": 321,
+    "phone_minutes": 40,
+    "money": 14.2,
+}
 FINDING = {
     "id": "f1",
     "kind": "crash",
@@ -197,7 +204,7 @@ FINDING = {
     "runs": ["r1", "r2"],
     "flaky": True,
     "example": {},
-    "cost": {"phone_minutes": 12.5},
+    "costs": {**COSTS, "phone_minutes": 12.5},
     "note": "",
     "examples": [{"run": RUNS[2]["run"], "phone": "10.0.0.1:5555", "episode": "e1", "why": HOSTILE}],
     "repro": {"scenario": "quickstart", "seed": 7, "episode": "e1", "command": "corral replay f1.zip"},
@@ -217,13 +224,6 @@ ATTEMPT = {
     "phone_minutes": 40.0,
     "cost": 12.0,
     "currency": "CNY",
-}
-COSTS = {
-    "currency": "CNY",
-    "tokens": {"input": 123456, "output": 2345},
-    "gpu_seconds": 321,
-    "phone_minutes": 40,
-    "money": 14.2,
 }
 ROWS = [["2027-01-1" + str(day), 120 + day * 7, HOSTILE if day == 3 else "ok"] for day in range(6)]
 SPEC = {"mark": "bar", "data": {"values": []}}
