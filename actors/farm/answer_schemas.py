@@ -100,7 +100,9 @@ _RUN_REF = {"$ref": "#/components/schemas/Run"}
 
 ANSWERS: Mapping[str, Any] = {
     "Finding": _object(_FINDING),
-    "Findings": _listed("findings", _FINDING_REF),
+    "Findings": _listed(
+        "findings", _FINDING_REF, screens=_object(dict.fromkeys(("kept", "most", "forgotten"), _COUNT))
+    ),
     "FindingWhole": {"allOf": [_FINDING_REF, _object({"repro": {"type": ["object", "null"]}})]},
     "Run": _object(_RUN, costs=_COSTS),
     "Runs": _listed("runs", _RUN_REF, before={"type": ["integer", "null"]}),

@@ -20,6 +20,7 @@ from actors.farm.store import Missing, Refused, Store
 from actors.results.findings import FindingKind
 from actors.results.findings_store import Example, Finding, Findings, FindingState, FindingsUnreadable
 from actors.results.repro import can_reproduce, repro_files
+from actors.results.screens import MAX_SCREENS
 
 MAX_LISTED = 1000
 MAX_NOTE = 4000
@@ -57,7 +58,8 @@ class FindingsApi:
             and (scenario is None or any(_scenario_of(found, run) == scenario for run in one.counts))
         ]
         chosen.sort(key=lambda one: (one.last_run, one.count, one.signature), reverse=True)
-        return JSONResponse({"findings": await self._views(tenant, chosen[:limit])})
+        screens = {"kept": len(found.screens), "most": MAX_SCREENS, "forgotten": found.forgotten_screens}
+        return JSONResponse({"findings": await self._views(tenant, chosen[:limit]), "screens": screens})
 
     async def show(self, request: Request, caller: Caller) -> Response:
         """With its examples, and how it can be seen again."""

@@ -138,7 +138,7 @@ def _with_scan(found: Findings, run: str, said: Mapping[str, Any]) -> Findings:
     """With what the reader said of a run."""
     sightings = [_structured(one, Sighting) for one in said["sightings"]]
     found = found.with_run(run, _structured(said["scanned"], ScannedRun), sightings)
-    found = attrs.evolve(found, screens=tuple(said["screens"]))
+    found = found.with_screens(said["screens"])
     seen = {one for finding in found.findings.values() for one in finding.counts}
     others = sorted(set(found.runs) - seen)
     forgotten = set(others[: max(0, len(others) - KEPT_RUNS)])
