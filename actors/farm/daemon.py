@@ -403,7 +403,9 @@ async def open_farm(
                 await farm.attempts.recover()
                 nursery.start_soon(farm.run_queue)
                 nursery.start_soon(farm.findings.run)
-                nursery.start_soon(run_retention, lambda: farm.config.retention, folder, farm.store, clock)
+                nursery.start_soon(
+                    run_retention, lambda: farm.config.retention, folder, farm.store, farm.findings, clock
+                )
                 yield farm
                 nursery.cancel_scope.cancel()
         finally:

@@ -286,6 +286,7 @@ class Store:
                 row["ended_at"],
                 row["size_bytes"] or 0,
                 bool(row["pinned"]),
+                row["scanned_at"] is not None,
             )
             for row in rows
         ]
