@@ -205,15 +205,24 @@ def load_findings(path: Path) -> Findings:
         return Findings()
     except OSError as error:
         raise FindingsUnreadable(f"{path} cannot be read: {error.strerror}") from error
+    return parse_findings(text, str(path))
+
+
+def parse_findings(text: bytes, name: str) -> Findings:
+    """What a file holds.
+
+    Raises:
+        FindingsUnreadable: it is not one of ours; the text has its name.
+    """
     try:
         data: Any = json.loads(text)
-        found, problems = structured(data if isinstance(data, dict) else {"": 0}, Findings, file=str(path))
+        found, problems = structured(data if isinstance(data, dict) else {"": 0}, Findings, file=name)
     except (ValueError, RecursionError) as error:
-        raise FindingsUnreadable(f"{path} is no file of findings: {error}") from error
+        raise FindingsUnreadable(f"{name} is no file of findings: {error}") from error
     if found is None:
-        raise FindingsUnreadable(str(ScenarioError(problems[:1] or [Problem("it is empty", "$", str(path))])))
+        raise FindingsUnreadable(str(ScenarioError(problems[:1] or [Problem("it is empty", "$", name)])))
     if found.version != VERSION:
-        raise FindingsUnreadable(f"{path} is of version {found.version}; this program reads {VERSION}")
+        raise FindingsUnreadable(f"{name} is of version {found.version}; this program reads {VERSION}")
     return found
 
 
