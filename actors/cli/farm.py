@@ -138,7 +138,11 @@ def check(config_file: Path) -> None:
 @CONFIG
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
 def backup(config_file: Path, target: Path) -> None:
-    """Write a copy of the state of the farm of CONFIG to TARGET; the farm may run meanwhile."""
+    """Write a copy of the state and the findings of the farm of CONFIG to TARGET; the farm may run meanwhile.
+
+    Exit code: 0 written, 2 CONFIG is wrong, 3 it cannot be written, or was written without a tenant's findings, whose
+    file is damaged.
+    """
     from actors.farm import running  # noqa: PLC0415
 
     sys.exit(running.back_up(config_file, target))
@@ -148,7 +152,12 @@ def backup(config_file: Path, target: Path) -> None:
 @CONFIG
 @click.argument("source", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def restore(config_file: Path, source: Path) -> None:
-    """Put the backup SOURCE in the place of the state of the farm of CONFIG, which must not run."""
+    """Put the backup SOURCE in the place of the state and the findings of the farm of CONFIG, which must not run.
+
+    What was there is kept beside it. A backup without findings leaves those of the farm as they are, and says so.
+
+    Exit code: 0 restored, 2 CONFIG is wrong, 3 SOURCE is no whole backup, or the farm runs: nothing was changed.
+    """
     from actors.farm import running  # noqa: PLC0415
 
     sys.exit(running.restore(config_file, source))

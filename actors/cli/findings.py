@@ -26,7 +26,7 @@ from actors.results.findings_store import (
 )
 from actors.results.record import RecordUnreadable
 from actors.results.repro import can_reproduce, copy_repro
-from actors.results.screens import coverage_of
+from actors.results.screens import MAX_SCREENS, coverage_of
 
 EXIT_NOT_FOUND = 1
 EXIT_WRONG = 2
@@ -54,16 +54,19 @@ def scan(runs: tuple[Path, ...], store: Path) -> None:
     with _refusing():
         found = load_findings(store)
         folders = runs or tuple(sorted(path.parent for path in RUNS.glob("*/run.json")))
-        before, screens = set(found.findings), found.known_screens()
+        before, forgotten = set(found.findings), found.forgotten_screens
         for run in folders:
+            screens = found.known_screens()
             found = found.with_run(run.name, scanned_run(run), tuple(sightings_in(run, screens)))
-        found = found.with_screens(screens)
+            found = found.with_screens([f"{one:016x}" for one in screens.known])
         store.parent.mkdir(parents=True, exist_ok=True)
         save_findings(store, found)
     new = [one for key, one in found.findings.items() if key not in before]
     click.echo(
         f"{store}: {len(folders)} runs scanned, {len(found.findings)} findings, {len(new)} of them not seen before"
     )
+    if found.forgotten_screens > forgotten:
+        click.echo(f"more than {MAX_SCREENS} screens: what is dead on those not seen for longest may be found anew")
 
 
 @findings.command("list")
@@ -184,7 +187,9 @@ def coverage(run: Path, against: Path | None, app: str, as_json: bool) -> None:
     """
     with _refusing():
         seen = coverage_of(screens_in(run, app))
-        new = seen.new_since(coverage_of(screens_in(against, app))) if against is not None else None
+        before = coverage_of(screens_in(against, app)) if against is not None else None
+        new = seen.new_since(before) if before is not None else None
+        is_whole = seen.is_whole and (before is None or before.is_whole)
     if as_json:
         data: dict[str, Any] = {
             "screens": {f"{screen:016x}": count for screen, count in seen.screens.items()},
@@ -192,6 +197,7 @@ def coverage(run: Path, against: Path | None, app: str, as_json: bool) -> None:
                 {"from": f"{a:016x}", "action": kind, "to": f"{b:016x}", "times": times}
                 for (a, kind, b), times in seen.transitions.items()
             ],
+            "complete": is_whole,
         }
         if new is not None:
             data["new_screens"] = [f"{screen:016x}" for screen in new[0]]
@@ -201,6 +207,8 @@ def coverage(run: Path, against: Path | None, app: str, as_json: bool) -> None:
     click.echo(f"{len(seen.screens)} screens, {len(seen.transitions)} transitions")
     if new is not None:
         click.echo(f"{len(new[0])} screens and {len(new[1])} transitions are new")
+    if not is_whole:
+        click.echo(f"more than {MAX_SCREENS} screens are not told apart: there are more than are counted here")
 
 
 def _found(found: Findings, finding: str) -> Finding:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from actors.farm.work import AttemptOutcome, RunState
+from actors.results.findings import FindingKind
+from actors.results.findings_store import FindingState
 
 _TEXT = {"type": "string"}
 _TEXT_OR_NULL = {"type": ["string", "null"]}
@@ -41,6 +43,16 @@ _RUN = {
     "ready_at": _TEXT,
     "ended_at": _TEXT_OR_NULL,
 }
+_COSTS = _object(
+    {
+        "tokens": _object({"input": _COUNT, "cached": _COUNT, "output": _COUNT}),
+        "gpu_seconds": _NUMBER,
+        "phone_minutes": _NUMBER,
+        "money": _NUMBER,
+        "currency": _TEXT,
+        "complete": _FLAG,
+    }
+)
 _ATTEMPT = {
     "attempt": _TEXT,
     "number": _COUNT,
@@ -51,10 +63,29 @@ _ATTEMPT = {
     "started_at": _TEXT,
     "ended_at": _TEXT_OR_NULL,
     "removed": _TEXT_OR_NULL,
+    "costs": _COSTS,
     "phone_minutes": _NUMBER,
     "cost": _NUMBER,
     "currency": _TEXT,
 }
+_FINDING = {
+    "id": _TEXT,
+    "kind": {"enum": [one.value for one in FindingKind]},
+    "app": _TEXT,
+    "title": _TEXT,
+    "state": {"enum": [one.value for one in FindingState]},
+    "regressed": _FLAG,
+    "first_seen": _TEXT_OR_NULL,
+    "last_seen": _TEXT_OR_NULL,
+    "count": _COUNT,
+    "runs": _TEXTS,
+    "flaky": _FLAG,
+    "note": _TEXT,
+    "example": {"type": ["object", "null"]},
+    "examples": {"type": "array", "items": {"type": "object"}},
+    "costs": _COSTS,
+}
+_FINDING_REF = {"$ref": "#/components/schemas/Finding"}
 _PHONE = {
     "phone": _TEXT,
     "pool": _TEXT,
@@ -68,7 +99,12 @@ _PHONE = {
 _RUN_REF = {"$ref": "#/components/schemas/Run"}
 
 ANSWERS: Mapping[str, Any] = {
-    "Run": _object(_RUN),
+    "Finding": _object(_FINDING),
+    "Findings": _listed(
+        "findings", _FINDING_REF, screens=_object(dict.fromkeys(("kept", "most", "forgotten"), _COUNT))
+    ),
+    "FindingWhole": {"allOf": [_FINDING_REF, _object({"repro": {"type": ["object", "null"]}})]},
+    "Run": _object(_RUN, costs=_COSTS),
     "Runs": _listed("runs", _RUN_REF, before={"type": ["integer", "null"]}),
     "RunWhole": {
         "allOf": [

@@ -151,9 +151,17 @@ class Farm:
 
     async def _ask_run(self, run: str, request: Mapping[str, Any]) -> None:
         attempt = (await self.store.do(lambda store: store.attempts(run)))[-1]
-        folder = self.files(attempt.attempt).folder
+        await self.ask_attempt(attempt.attempt, request)
+
+    async def ask_attempt(self, attempt: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """What the process of an attempt answers.
+
+        Raises:
+            Refused: it refuses, or does not answer; the text says why, and not where its folder is.
+        """
+        folder = self.files(attempt).folder
         try:
-            await ask(folder, request)
+            return await ask(folder, request)
         except ControlError as error:
             raise Refused(str(error).removeprefix(f"{folder}: ")) from error
 
@@ -395,7 +403,9 @@ async def open_farm(
                 await farm.attempts.recover()
                 nursery.start_soon(farm.run_queue)
                 nursery.start_soon(farm.findings.run)
-                nursery.start_soon(run_retention, lambda: farm.config.retention, folder, farm.store, clock)
+                nursery.start_soon(
+                    run_retention, lambda: farm.config.retention, folder, farm.store, farm.findings, clock
+                )
                 yield farm
                 nursery.cancel_scope.cancel()
         finally:

@@ -1,13 +1,12 @@
-"""The file under a farm's state: SQLite, opened, brought to the present version, backed up and restored.
+"""The file under a farm's state: SQLite, opened, brought to the present version, and copied while it is used.
 
 WAL with synchronous=FULL: what was committed survives a kill -9 and a power loss.
 """
 
 import fcntl
 import os
-import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -62,8 +61,12 @@ class Database:
         except sqlite3.Error as error:
             raise StoreError(f"{self.path} cannot be written: {error}") from error
 
-    def back_up(self, target: Path) -> None:
+    def back_up(self, target: Path, add: Callable[[sqlite3.Connection], None] = lambda _: None) -> None:
         """Write a copy of the state as it is now, which opens like the original; the farm may run meanwhile.
+
+        Args:
+            target: Appears whole, or not at all.
+            add: Puts more into the copy.
 
         Raises:
             StoreError: it cannot be written, or is there already.
@@ -72,11 +75,14 @@ class Database:
         try:
             if target.exists():
                 raise StoreError(f"{target} is there already: give another name")
-            draft.unlink(missing_ok=True)
+            _unlink(draft)
             os.close(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_EXCL | os.O_CLOEXEC, 0o600))
             copy = sqlite3.connect(draft)
             try:
                 self._connection.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")  # one file, whatever is added
+                with copy:
+                    add(copy)
             finally:
                 copy.close()
             descriptor = os.open(draft, os.O_RDONLY)
@@ -88,7 +94,12 @@ class Database:
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"{target} cannot be written: {error}") from error
         finally:
-            draft.unlink(missing_ok=True)
+            _unlink(draft)
+
+
+def _unlink(draft: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):  # a log that a kill left would be played into the next one
+        draft.with_name(draft.name + suffix).unlink(missing_ok=True)
 
 
 def open_database(path: Path) -> Database:
@@ -156,50 +167,3 @@ def open_folder(folder: Path) -> Iterator[Path]:
         yield folder / STATE_NAME
     finally:
         os.close(lock)
-
-
-def restore(backup: Path, path: Path) -> Path | None:
-    """Put a backup in the place of the state, of a farm that does not run.
-
-    Args:
-        backup: As `back_up` wrote it.
-        path: The state's place.
-
-    Returns:
-        Where the state that was there before is kept; None: there was none.
-
-    Raises:
-        StoreError: it is no backup of a farm, or cannot be put there; what was there is there still.
-    """
-    draft = path.with_name(f".{path.name}.restored")
-    try:
-        shutil.copyfile(backup, draft)
-        draft.chmod(0o600)
-        open_database(draft).close()  # complete, and of a version that is known
-        for suffix in ("-wal", "-shm"):
-            draft.with_name(draft.name + suffix).unlink(missing_ok=True)
-        kept: Path | None = None
-        if path.exists():
-            _take_in_log(path)
-            kept = path.with_name(f"{path.name}.before-restore")
-            path.replace(kept)
-        for suffix in ("-wal", "-shm"):  # of the state that was there: it would be played into the new one
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        draft.replace(path)
-    except OSError as error:
-        raise StoreError(f"{backup} cannot be restored: {error.strerror or error}") from error
-    finally:
-        draft.unlink(missing_ok=True)
-    return kept
-
-
-def _take_in_log(path: Path) -> None:
-    """Have the write-ahead log of a state taken into it, if it can be read at all; a damaged one is kept as it is."""
-    try:
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS)
-        try:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        finally:
-            connection.close()
-    except sqlite3.Error:
-        return

@@ -20,6 +20,7 @@ from actors.farm.store import Missing, Refused, Store
 from actors.results.findings import FindingKind
 from actors.results.findings_store import Example, Finding, Findings, FindingState, FindingsUnreadable
 from actors.results.repro import can_reproduce, repro_files
+from actors.results.screens import MAX_SCREENS
 
 MAX_LISTED = 1000
 MAX_NOTE = 4000
@@ -57,7 +58,8 @@ class FindingsApi:
             and (scenario is None or any(_scenario_of(found, run) == scenario for run in one.counts))
         ]
         chosen.sort(key=lambda one: (one.last_run, one.count, one.signature), reverse=True)
-        return JSONResponse({"findings": await self._views(tenant, chosen[:limit])})
+        screens = {"kept": len(found.screens), "most": MAX_SCREENS, "forgotten": found.forgotten_screens}
+        return JSONResponse({"findings": await self._views(tenant, chosen[:limit]), "screens": screens})
 
     async def show(self, request: Request, caller: Caller) -> Response:
         """With its examples, and how it can be seen again."""
@@ -199,9 +201,34 @@ def finding_endpoints(api: Api) -> tuple[Endpoint, ...]:
     }
     whose = {"tenant": text}
     return (
-        Endpoint("GET", "/api/v1/findings", Need.VIEWER, mine.list_findings, "What goes wrong.", query=query),
-        Endpoint("GET", finding, Need.VIEWER, mine.show, "One finding, with its examples.", query=whose),
-        Endpoint("POST", finding, Need.OPERATOR, mine.mark, "Say what it is.", query=whose, body="FindingMark"),
+        Endpoint(
+            "GET",
+            "/api/v1/findings",
+            Need.VIEWER,
+            mine.list_findings,
+            "What goes wrong.",
+            query=query,
+            schema="Findings",
+        ),
+        Endpoint(
+            "GET",
+            finding,
+            Need.VIEWER,
+            mine.show,
+            "One finding, with its examples.",
+            query=whose,
+            schema="FindingWhole",
+        ),
+        Endpoint(
+            "POST",
+            finding,
+            Need.OPERATOR,
+            mine.mark,
+            "Say what it is.",
+            query=whose,
+            body="FindingMark",
+            schema="FindingWhole",
+        ),
         Endpoint(
             "GET",
             f"{finding}/repro",

@@ -4,7 +4,7 @@ The file is saved before the state says that an attempt was read: one that a kil
 """
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,6 +50,8 @@ class FindingsDesk:
     reader: RecordReader = attrs.field(factory=RecordReader)
     _changing: trio.Lock = attrs.field(factory=trio.Lock, init=False)
     """Held while a file is changed, and never while anything is waited for but that file."""
+    _reading: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+    """Held while an attempt is read."""
     _wake: trio.Event = attrs.field(factory=trio.Event, init=False)
     _put_off: set[str] = attrs.field(factory=set, init=False)
 
@@ -86,7 +88,7 @@ class FindingsDesk:
                 waiting = await self._store.do(lambda store: store.scans.unscanned())
                 for attempt in waiting:
                     if attempt.attempt not in self._put_off:
-                        await self._scan(attempt)
+                        await self._read(attempt.attempt)
             except StoreError as error:
                 emit("actors.farm.state_failed", level="error", error=str(error))
                 failed = True
@@ -95,12 +97,29 @@ class FindingsDesk:
             if patience.cancelled_caught:
                 self._put_off.clear()
 
+    async def read_now(self, attempts: Sequence[str], seconds: float) -> None:
+        """Read attempts before others, in this order, as far as there is time: their folders are about to go.
+
+        Those that were not read are then left alone for a while, so that nobody reads what is being removed.
+        """
+        with trio.move_on_after(seconds):
+            for attempt in attempts:
+                await self._read(attempt)
+        self._put_off.update(attempts)
+        self.look_again()
+
+    async def _read(self, name: str) -> None:
+        async with self._reading:
+            attempt = await self._store.do(lambda store: store.scans.unread(name))
+            if attempt is not None:
+                await self._scan(attempt)
+
     async def _scan(self, attempt: AttemptRecord) -> None:
         name, tenant = attempt.attempt, attempt.tenant
         files = AttemptFiles(self._folder, name)
         usage, costs = None, dict[str, Usage]()
         try:
-            if await trio.Path(files.folder / "run.json").is_file():
+            if await _has_begun(files):
                 found = await self.load(tenant)
                 said = await self.reader.scan(folder=str(files.folder), screens=list(found.screens))
                 await self.change(tenant, partial(_with_scan, run=name, said=said))
@@ -127,6 +146,13 @@ class FindingsDesk:
         return self._folder / FOLDER / f"{tenant}.json"
 
 
+async def _has_begun(files: AttemptFiles) -> bool:
+    try:
+        return await trio.Path(files.folder / "run.json").is_file()
+    except OSError as error:
+        raise Unreadable(f"its folder cannot be read: {error.strerror}") from error
+
+
 def _change(file: Path, change: Callable[[Findings], Findings]) -> Findings:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     changed = change(load_findings(file))
@@ -138,7 +164,7 @@ def _with_scan(found: Findings, run: str, said: Mapping[str, Any]) -> Findings:
     """With what the reader said of a run."""
     sightings = [_structured(one, Sighting) for one in said["sightings"]]
     found = found.with_run(run, _structured(said["scanned"], ScannedRun), sightings)
-    found = attrs.evolve(found, screens=tuple(said["screens"]))
+    found = found.with_screens(said["screens"])
     seen = {one for finding in found.findings.values() for one in finding.counts}
     others = sorted(set(found.runs) - seen)
     forgotten = set(others[: max(0, len(others) - KEPT_RUNS)])

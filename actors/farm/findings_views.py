@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from actors.farm.config import PricesConfig
-from actors.farm.costs import Usage
+from actors.farm.costs import Usage, costs_view
 from actors.farm.records import AttemptRecord
 from actors.farm.views import moment
 from actors.farm.work import AttemptOutcome
@@ -38,8 +38,9 @@ def finding_view(
         prices: Of the farm.
         attempts: Those in which it was seen, and others of the same runs.
     """
-    used = usage or Usage()
-    began = sorted(attempts[one].started_at for one in finding.counts if one in attempts)
+    seen = [attempts[one] for one in finding.counts if one in attempts]
+    began = sorted(one.started_at for one in seen)
+    is_complete = len(seen) == len(finding.counts) and all(one.usage is not None for one in seen)
     examples = [_example(one, attempts) for one in finding.examples]
     return {
         "id": finding.signature,
@@ -51,20 +52,12 @@ def finding_view(
         "first_seen": moment(began[0]) if began else None,
         "last_seen": moment(began[-1]) if began else None,
         "count": finding.count,
-        "runs": sorted({attempts[one].run for one in finding.counts if one in attempts}),
+        "runs": sorted({one.run for one in seen}),
         "flaky": is_flaky(finding, attempts),
         "note": finding.note,
         "example": examples[0] if examples else None,
         "examples": examples,
-        "cost": {
-            "phone_minutes": round(used.phone_seconds / 60.0, 3),
-            "gpu_seconds": round(used.gpu_seconds, 3),
-            "input_tokens": used.input_tokens,
-            "cached_tokens": used.cached_tokens,
-            "output_tokens": used.output_tokens,
-            "money": round(used.money(prices), 4),
-            "currency": prices.currency,
-        },
+        "costs": costs_view(usage or Usage(), prices, is_complete=is_complete),
     }
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 import trio
 
-from actors.control import ControlError, KeptDoor, ask
+from actors.control import ControlError, KeptDoor
 from actors.farm.access import Caller
 from actors.farm.daemon import Farm
 from actors.farm.live_views import placed, with_live
 from actors.farm.records import AttemptRecord, Pause
-from actors.farm.store import Missing, Refused, Store
+from actors.farm.store import Missing, Store
 from actors.farm.views import phone_views, run_view
 from actors.farm.work import RunState
 
@@ -181,11 +181,8 @@ class Live:
             Refused: it refuses, or does not answer; the text says why.
         """
         by = user_of(caller, seat.attempt.tenant)
-        folder = self.farm.files(seat.attempt.attempt).folder
-        try:
-            answer = await ask(folder, {"command": command, "phone": seat.name, "by": by, **request})
-        except ControlError as error:
-            raise Refused(str(error).removeprefix(f"{folder}: ")) from error
+        asked = {"command": command, "phone": seat.name, "by": by, **request}
+        answer = await self.farm.ask_attempt(seat.attempt.attempt, asked)
         self._look = None  # whoever looks next sees it
         return answer
 

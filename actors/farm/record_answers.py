@@ -16,10 +16,10 @@ from actors.farm.record_usage import usage_of
 from actors.results.checked import row_problems
 from actors.results.comparison import compared, played_rows
 from actors.results.findings import Sighting, screens_in, sightings_in
-from actors.results.findings_store import MAX_EXAMPLES, scanned_run
+from actors.results.findings_store import MAX_EXAMPLES, scanned_run, screens_of
 from actors.results.plan_examples import plan_examples
 from actors.results.record import RecordUnreadable
-from actors.results.screens import Coverage, Screens, coverage_of, hash_of
+from actors.results.screens import Coverage, coverage_of
 from actors.results.training_export import ExportFailed, ExportFilter, ExportFormat, export
 
 MAX_SIGHTINGS = 20_000  # of one attempt; beyond, it is the same few things over and over
@@ -33,7 +33,7 @@ def scan(job: Mapping[str, Any]) -> dict[str, Any]:
     """`{folder, screens}` → sightings, the screens that are told apart by now, and what was used."""
     run = Path(job["folder"])
     scanned = scanned_run(run)
-    screens = Screens([hash_of(text) for text in job["screens"]])
+    screens = screens_of(job["screens"])
     used = usage_of(run)
     sightings: list[dict[str, Any]] = []
     episodes: dict[str, set[str]] = {}  # {signature: where it was seen}
@@ -66,11 +66,13 @@ def coverage(job: Mapping[str, Any]) -> dict[str, Any]:
     seen = coverage_of(screens_in(Path(job["folder"])))
     shown = _shown(seen)
     if job["before"] is not None:
-        screens, moves = seen.new_since(coverage_of(screens_in(Path(job["before"]))))
+        before = coverage_of(screens_in(Path(job["before"])))
+        screens, moves = seen.new_since(before)
         fresh = set(moves)
         shown["new_since"] = {
             "screens": [f"{one:016x}" for one in screens],
             "transitions": [_move(one, times) for one, times in seen.transitions.items() if one in fresh],
+            "complete": seen.is_whole and before.is_whole,
         }
     return shown
 
@@ -79,6 +81,7 @@ def _shown(seen: Coverage) -> dict[str, Any]:
     return {
         "screens": [{"screen": f"{screen:016x}", "frames": count} for screen, count in seen.screens.items()],
         "transitions": [_move(one, times) for one, times in seen.transitions.items()],
+        "complete": seen.is_whole,
         "new_since": None,
     }
 

@@ -1,4 +1,7 @@
-"""Which run folders go: by age and outcome, then the oldest beyond the disk budget; pinned ones never. Pure."""
+"""Which run folders go: by age and outcome, then the oldest beyond the disk budget; pinned ones never. Pure.
+
+One that was not read for findings yet does not go by its age; where the disk budget takes it, it is to be read first.
+"""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -31,6 +34,8 @@ class StoredAttempt:
     ended_at: float
     size_bytes: int
     pinned: bool = False
+    scanned: bool = True
+    """It was read for findings, or cannot be."""
 
     @property
     def kept(self) -> Kept:
@@ -46,6 +51,8 @@ class Removal:
 
     attempt: str
     why: str
+    scanned: bool = True
+    """False: it is to be read first."""
 
 
 def removals_for(stored: Sequence[StoredAttempt], config: RetentionConfig, now: float) -> list[Removal]:
@@ -58,7 +65,7 @@ def removals_for(stored: Sequence[StoredAttempt], config: RetentionConfig, now: 
     removals: list[Removal] = []
     left: list[StoredAttempt] = []
     for one in sorted(stored, key=lambda one: (one.ended_at, one.attempt)):
-        if not one.pinned and now - one.ended_at > days[one.kept] * DAY_SECONDS:
+        if one.scanned and not one.pinned and now - one.ended_at > days[one.kept] * DAY_SECONDS:
             removals.append(Removal(one.attempt, f"older than {days[one.kept]:g} days"))
         else:
             left.append(one)
@@ -68,6 +75,6 @@ def removals_for(stored: Sequence[StoredAttempt], config: RetentionConfig, now: 
         if used <= budget:
             break
         if not one.pinned:
-            removals.append(Removal(one.attempt, f"the disk budget of {config.disk_gb:g} GB is used up"))
+            removals.append(Removal(one.attempt, f"the disk budget of {config.disk_gb:g} GB is used up", one.scanned))
             used -= one.size_bytes
     return removals

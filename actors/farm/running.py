@@ -10,8 +10,8 @@ import trio
 from actors.analyst_websocket import ListenError
 from actors.asking import AskError
 from actors.configuration import ScenarioError
+from actors.farm import backups
 from actors.farm.database import STATE_NAME, StoreError, open_database, open_folder
-from actors.farm.database import restore as restore_state
 from actors.farm.demo import run_demo
 from actors.farm.loading import load_farm_config
 from actors.farm.serve import serve_farm
@@ -59,29 +59,40 @@ def check(file: Path) -> int:
 
 
 def back_up(file: Path, target: Path) -> int:
-    """Copy the state; the farm may run."""
+    """Copy the state and the findings; the farm may run."""
 
     def work() -> None:
-        state = Path(load_farm_config(file).farm.folder) / STATE_NAME
+        folder = Path(load_farm_config(file).farm.folder)
+        state = folder / STATE_NAME
         if not state.exists():
             raise StoreError(f"{state} is not there: this farm has never run")
         database = open_database(state)
         try:
-            database.back_up(target)
+            damaged = backups.back_up(database, folder, target)
         finally:
             database.close()
         click.echo(str(target))
+        if damaged:
+            tenants, why = ", ".join(damaged), next(iter(damaged.values()))
+            raise StoreError(f"{target} is written, but without the findings of {tenants}: {why}")
 
     return _told(work)
 
 
 def restore(file: Path, source: Path) -> int:
-    """Put a backup in the place of the state; the farm must not run."""
+    """Put a backup in the place of the state and the findings; the farm must not run."""
 
     def work() -> None:
         with open_folder(Path(load_farm_config(file).farm.folder)) as state:
-            kept = restore_state(source, state)
-        click.echo(f"restored; the state before is {kept}" if kept is not None else "restored")
+            done = backups.restore(source, state)
+        click.echo("restored")
+        for what, kept in (("state", done.kept_state), ("findings", done.kept_findings)):
+            if kept is not None:
+                click.echo(f"the {what} before: {kept}")
+        if not done.has_findings:
+            click.echo("the backup holds no findings (an older release made it): those of the farm are as they were")
+        if done.lacking:
+            click.echo(f"the findings of {', '.join(done.lacking)} were damaged when it was made, and are not in it")
 
     return _told(work)
 

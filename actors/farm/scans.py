@@ -26,6 +26,12 @@ class Scans:
         )
         return [attempt_from_row(row) for row in rows]
 
+    def unread(self, attempt: str) -> AttemptRecord | None:
+        """It, if it has ended and was not read."""
+        sql = "SELECT * FROM attempts WHERE attempt = ? AND scanned_at IS NULL AND outcome != 'running'"
+        rows = self._db.rows(sql, (attempt,))
+        return attempt_from_row(rows[0]) if rows else None
+
     def scanned(
         self, attempt: AttemptRecord, now: float, usage: Usage | None = None, costs: Mapping[str, Usage] | None = None
     ) -> None:

@@ -7,7 +7,6 @@ refuses two attempts of one run at a time and two runs on one phone; an attempt 
 import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
@@ -287,6 +286,7 @@ class Store:
                 row["ended_at"],
                 row["size_bytes"] or 0,
                 bool(row["pinned"]),
+                row["scanned_at"] is not None,
             )
             for row in rows
         ]
@@ -365,10 +365,6 @@ class Store:
             StoreError: it cannot be done.
         """
         self._db.rows("SELECT count(*) FROM pauses", ())
-
-    def back_up(self, target: Path) -> None:
-        """Write a copy of the state as it is now: see `Database.back_up`."""
-        self._db.back_up(target)
 
     def _insert(
         self,

@@ -22,6 +22,7 @@ from policies.thumbnail import Thumbnail
 STACK_FRAMES = 3  # deeper ones differ by how the app came there
 CELL = 90  # pixels of a 720-wide screen: taps on one button fall into one or two cells
 _FRAME = re.compile(r"\bat ([\w.$<>]+)\(|#\d+ pc \w+ +(\S+)(?: \((\S+?)(?:\+\d+)?\))?")
+_ON_SCREEN = re.compile(r" has no effect on screen ([0-9a-f]{16})$")
 _VOLATILE = re.compile(r"0x[0-9a-fA-F]+|@[0-9a-f]{4,}|\b\d+(\.\d+)?\b|'[^']{0,80}'|\"[^\"]{0,80}\"")
 
 
@@ -64,7 +65,7 @@ class Sighting:
     def signature(self) -> str:
         """Twelve hex digits, equal for the same thing."""
         text = f"{self.kind}\n{self.app}\n{self.key}"
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:12]
 
 
 @attrs.frozen
@@ -79,6 +80,12 @@ class _Place:
         return Sighting(kind, app, title, key, self.run, self.episode, self.phone, step, excerpt)
 
 
+def screen_in(title: str) -> str:
+    """The screen that a finding with such a title was seen on, as 16 hex digits; empty where it names none."""
+    found = _ON_SCREEN.search(title)
+    return "" if found is None else found[1]
+
+
 def stack_key(cause: str, excerpt: str) -> str:
     """The exception and its first frames, without numbers, addresses and quoted texts."""
     frames = [java or f"{library}:{symbol}" for java, library, symbol in _FRAME.findall(excerpt)][:STACK_FRAMES]
@@ -90,7 +97,7 @@ def sightings_in(run: Path, screens: Screens) -> Iterator[Sighting]:
 
     Args:
         run: The run folder.
-        screens: Of all runs so far; is added to, so that a screen has one name in all of them.
+        screens: Where actions had no effect in runs so far; is added to, so that a screen has one name in all of them.
 
     Raises:
         RecordUnreadable: a record is broken in its middle.
@@ -117,20 +124,26 @@ def sightings_in(run: Path, screens: Screens) -> Iterator[Sighting]:
 
 
 def _in_record(folder: Path, app: str, place: _Place, screens: Screens) -> Iterator[Sighting]:
-    screen, action = 0, ""
+    thumbnail, action = None, ""
     for step in recorded_steps(folder):
         percept = step.given.percept
         if percept is not None and percept.thumbnail is not None:
-            screen = screens.place(screen_hash(percept.thumbnail))
+            thumbnail = percept.thumbnail
         for note in step.output.get("notes", ()):
             if note["event"] != "policies.action.had_no_effect":
                 continue
+            screen = 0 if thumbnail is None else _placed(screen_hash(thumbnail), screens)
             is_end = note["fields"].get("then") == "fail"
             kind = FindingKind.STUCK if is_end else FindingKind.NO_EFFECT
             title = f"{action or 'an action'} has no effect on screen {screen:016x}"
             key = f"{screen:016x}\n{action}"
             yield place.sighting(kind, app, title, key, step=step.given.step)
         action = action_of(step) or action
+
+
+def _placed(seen: int, screens: Screens) -> int:
+    known = screens.place(seen)
+    return seen if known is None else known
 
 
 def action_of(step: RecordedStep) -> str:

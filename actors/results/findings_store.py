@@ -5,7 +5,7 @@ A run may be scanned again: what it said before is replaced. The file is written
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,14 @@ from typing import Any
 import attrs
 
 from actors.configuration import Problem, ScenarioError, structured
-from actors.results.findings import FindingKind, Sighting
+from actors.results.findings import FindingKind, Sighting, screen_in
 from actors.results.record import RecordUnreadable
-from actors.results.screens import Screens, hash_of
+from actors.results.screens import MAX_SCREENS, Screens, hash_of
 
 VERSION = 1
 MAX_EXAMPLES = 5
 FILE = "findings.json"
+_NEVER = (False, "")
 
 
 class FindingState(StrEnum):
@@ -97,7 +98,9 @@ class Findings:
     findings: Mapping[str, Finding] = attrs.field(factory=dict)
     """By signature."""
     screens: tuple[str, ...] = ()
-    """Hashes of the screens that were told apart, as 16 hex digits."""
+    """Hashes of the screens that were told apart, as 16 hex digits; at most `MAX_SCREENS`."""
+    forgotten_screens: int = 0
+    """How often one had to go. Where a button is dead on such a screen again, that may be another finding."""
 
     def with_run(self, run: str, scanned: ScannedRun, sightings: Iterable[Sighting]) -> "Findings":
         """With what a run says, instead of what it said before."""
@@ -115,12 +118,23 @@ class Findings:
         return attrs.evolve(self, runs={**self.runs, run: scanned}, findings=kept)
 
     def known_screens(self) -> Screens:
-        """The screens that were told apart so far."""
-        return Screens([hash_of(text) for text in self.screens])
+        """The screens that were told apart so far, with room for those of a run."""
+        return screens_of(self.screens)
 
-    def with_screens(self, screens: Screens) -> "Findings":
-        """With the screens that are told apart by now."""
-        return attrs.evolve(self, screens=tuple(f"{one:016x}" for one in screens.known))
+    def with_screens(self, known: Sequence[str]) -> "Findings":
+        """With the screens that are told apart by now.
+
+        Beyond `MAX_SCREENS` those stay that findings are about which people have judged, then those of the findings
+        that were seen last: a finding has its signature by the name of its screen.
+        """
+        last: dict[str, tuple[bool, str]] = {}  # {screen: (somebody judged it, the latest run)}
+        for one in self.findings.values():
+            screen = screen_in(one.title)
+            judged = one.state is not FindingState.NEW or bool(one.note)
+            last[screen] = max(last.get(screen, _NEVER), (judged, max(one.counts, default="")))
+        by_worth = sorted(range(len(known)), key=lambda place: (last.get(known[place], _NEVER), place), reverse=True)
+        kept = tuple(known[place] for place in sorted(by_worth[:MAX_SCREENS]))
+        return attrs.evolve(self, screens=kept, forgotten_screens=self.forgotten_screens + len(known) - len(kept))
 
     def marked(self, signature: str, state: FindingState, note: str | None = None) -> "Findings":
         """With a finding in another state, and with a note unless that is None. Raises KeyError where there is none."""
@@ -159,6 +173,11 @@ def _with_sightings(old: Finding | None, run: str, seen: list[Sighting], *, is_k
     )
 
 
+def screens_of(known: Iterable[str]) -> Screens:
+    """Screens of a file, and room for as many that a run adds."""
+    return Screens([hash_of(text) for text in known], most=2 * MAX_SCREENS)
+
+
 def scanned_run(run: Path) -> ScannedRun:
     """What the file of findings keeps of a run folder.
 
@@ -186,15 +205,24 @@ def load_findings(path: Path) -> Findings:
         return Findings()
     except OSError as error:
         raise FindingsUnreadable(f"{path} cannot be read: {error.strerror}") from error
+    return parse_findings(text, str(path))
+
+
+def parse_findings(text: bytes, name: str) -> Findings:
+    """What a file holds.
+
+    Raises:
+        FindingsUnreadable: it is not one of ours; the text has its name.
+    """
     try:
         data: Any = json.loads(text)
-        found, problems = structured(data if isinstance(data, dict) else {"": 0}, Findings, file=str(path))
+        found, problems = structured(data if isinstance(data, dict) else {"": 0}, Findings, file=name)
     except (ValueError, RecursionError) as error:
-        raise FindingsUnreadable(f"{path} is no file of findings: {error}") from error
+        raise FindingsUnreadable(f"{name} is no file of findings: {error}") from error
     if found is None:
-        raise FindingsUnreadable(str(ScenarioError(problems[:1] or [Problem("it is empty", "$", str(path))])))
+        raise FindingsUnreadable(str(ScenarioError(problems[:1] or [Problem("it is empty", "$", name)])))
     if found.version != VERSION:
-        raise FindingsUnreadable(f"{path} is of version {found.version}; this program reads {VERSION}")
+        raise FindingsUnreadable(f"{name} is of version {found.version}; this program reads {VERSION}")
     return found
 
 
@@ -202,7 +230,7 @@ def save_findings(path: Path, findings: Findings) -> None:
     """Write the file whole. Raises OSError."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     text = json.dumps(attrs.asdict(findings, value_serializer=_plain), ensure_ascii=False, indent=1)
-    with fresh.open("w", encoding="utf-8") as file:
+    with fresh.open("w", encoding="utf-8", errors="replace") as file:  # logs of phones may hold half a character
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -14,6 +14,7 @@ import numpy as np
 from policies.thumbnail import Thumbnail
 
 COLUMNS, ROWS = 9, 8
+MAX_SCREENS = 4096  # that are told apart; with so many, it takes 0.3 ms to say which one a frame shows
 MAX_DISTANCE = 10  # of 64 bits, the usual bound for near-duplicates; a minute of a bundled game is 9 to 48 screens
 
 
@@ -40,12 +41,20 @@ class Screens:
     """Screens that are told apart; each is known by the first hash that was seen of it."""
 
     known: list[int] = attrs.field(factory=list)
+    most: int = MAX_SCREENS
+    """With so many known, none is added."""
 
-    def place(self, seen: int) -> int:
-        """The screen that a hash belongs to; a new one where none is near."""
-        best = min(self.known, key=lambda one: distance(one, seen), default=None)
-        if best is not None and distance(best, seen) <= MAX_DISTANCE:
+    def place(self, seen: int) -> int | None:
+        """The screen that a hash belongs to; a new one where none is near. None: there is no room for a new one."""
+        best, least = seen, MAX_DISTANCE + 1
+        for one in self.known:  # a plain loop: it is done for every frame
+            bits = (one ^ seen).bit_count()
+            if bits < least:
+                best, least = one, bits
+        if least <= MAX_DISTANCE:
             return best
+        if len(self.known) >= self.most:
+            return None
         self.known.append(seen)
         return seen
 
@@ -58,37 +67,44 @@ class Coverage:
     """Screen → frames."""
     transitions: Mapping[tuple[int, str, int], int]
     """(screen, kind of action, screen after it) → times."""
+    is_whole: bool = True
+    """False: there were more screens than are told apart, and what is counted is the least that there was."""
 
     def new_since(self, before: "Coverage") -> tuple[tuple[int, ...], tuple[tuple[int, str, int], ...]]:
         """Screens and transitions that an earlier run had not."""
-        known = Screens(list(before.screens))
-        fresh = tuple(screen for screen in self.screens if known.place(screen) not in before.screens)
-        moved = {(known.place(a), kind, known.place(b)) for a, kind, b in before.transitions}
+        known = Screens(list(before.screens), most=0)
+        names = {screen: known.place(screen) for screen in self.screens}
+        fresh = tuple(screen for screen, name in names.items() if name is None)
         steps = tuple(
-            one for one in self.transitions if (known.place(one[0]), one[1], known.place(one[2])) not in moved
+            one for one in self.transitions if (names[one[0]], one[1], names[one[2]]) not in before.transitions
         )
         return fresh, steps
 
 
-def coverage_of(episodes: Iterable[Iterable[tuple[Thumbnail | None, str]]]) -> Coverage:
+def coverage_of(episodes: Iterable[Iterable[tuple[Thumbnail | None, str]]], most: int = MAX_SCREENS) -> Coverage:
     """Coverage of recorded steps.
 
     Args:
         episodes: For each one its steps: the small copy of the frame, where there is one, and the kind of the action
             that was done on it, empty where none was.
+        most: Screens that are told apart; frames of further ones are not counted.
     """
-    screens, counts = Screens(), Counter[int]()
+    screens, counts = Screens(most=most), Counter[int]()
     transitions = Counter[tuple[int, str, int]]()
+    is_whole = True
     for steps in episodes:
         here: int | None = None
         done = ""
         for thumbnail, action in steps:
             if thumbnail is not None:
                 now = screens.place(screen_hash(thumbnail))
-                counts[now] += 1
-                if here is not None and done:
-                    transitions[here, done, now] += 1
-                    done = ""
+                if now is None:
+                    is_whole = False
+                else:
+                    counts[now] += 1
+                    if here is not None and done:
+                        transitions[here, done, now] += 1
+                done = ""
                 here = now
             done = action or done
-    return Coverage(dict(counts), dict(transitions))
+    return Coverage(dict(counts), dict(transitions), is_whole)

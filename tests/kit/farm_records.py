@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import trio
 
+from actors.farm.daemon import Farm
 from actors.results.plan_examples import plan_examples
 from policies.criteria import Outcome
 from policies.planner import frames_of
@@ -68,9 +69,14 @@ def leave(folder: Path, attempt: int = 1, *, crashes: bool = True, **more: Any) 
 
 async def wait_scanned(served: ServedFarm, run: str) -> None:
     """Until every attempt at a run was read."""
+    await wait_read(served.farm, run)
+
+
+async def wait_read(farm: Farm, run: str) -> None:
+    """Of a farm without its API."""
     with trio.fail_after(60):
         while True:
-            attempts = await served.farm.store.do(lambda store: store.attempts(run))
+            attempts = await farm.store.do(lambda store: store.attempts(run))
             if attempts and all(one.scanned_at is not None for one in attempts):
                 return
             await trio.sleep(0.02)

@@ -192,6 +192,13 @@ ENGINES: dict[str, Any] = {
     },
     "held": [HOSTILE],
 }
+COSTS = {
+    "currency": "CNY",
+    "tokens": {"input": 123456, "output": 2345},
+    "gpu_seconds": 321,
+    "phone_minutes": 40,
+    "money": 14.2,
+}
 FINDING = {
     "id": "f1",
     "kind": "crash",
@@ -203,7 +210,7 @@ FINDING = {
     "runs": ["r1", "r2"],
     "flaky": True,
     "example": {},
-    "cost": {"phone_minutes": 12.5},
+    "costs": {**COSTS, "phone_minutes": 12.5},
     "note": "",
     "examples": [{"run": RUNS[2]["run"], "phone": "10.0.0.1:5555", "episode": "e1", "why": HOSTILE}],
     "repro": {"scenario": "quickstart", "seed": 7, "episode": "e1", "command": "corral replay f1.zip"},
@@ -223,13 +230,6 @@ ATTEMPT = {
     "phone_minutes": 40.0,
     "cost": 12.0,
     "currency": "CNY",
-}
-COSTS = {
-    "currency": "CNY",
-    "tokens": {"input": 123456, "output": 2345},
-    "gpu_seconds": 321,
-    "phone_minutes": 40,
-    "money": 14.2,
 }
 
 

@@ -2,7 +2,7 @@
 
 import { ApiError } from "./api.js";
 import { fill, h } from "./dom.js";
-import { stateWord, t } from "./words.js";
+import { duration, number, stateWord, t } from "./words.js";
 
 // how a state looks: a sign and a colour, beside its word
 const LOOKS = {
@@ -46,6 +46,12 @@ export function table(columns, rows, label) {
 /** Names and values, one under the other. */
 export const facts = (pairs) =>
   h("dl", { class: "facts" }, pairs.filter((pair) => pair !== null).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+
+/** What something has cost, as pairs for `facts`. */
+export function costRows(costs) {
+  const tokens = Object.entries(costs.tokens).map(([name, count]) => [t(`tokens.${name}`), number(count)]);
+  return [[t("money"), `${number(costs.money, 2)} ${costs.currency}`], [t("phone_minutes"), number(costs.phone_minutes, 1)], [t("gpu_time"), duration(costs.gpu_seconds)], ...tokens];
+}
 
 /** Tell something in a corner, and to screen readers. */
 export function notify(text, kind = "good") {

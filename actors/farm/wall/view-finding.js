@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { fill, h } from "./dom.js";
-import { action, badge, complain, facts, heading, load, notify, option, picture, sentence, table } from "./parts.js";
+import { action, badge, complain, costRows, facts, heading, load, notify, option, picture, sentence, table } from "./parts.js";
 import { STATES, kindWord } from "./view-findings.js";
 import { moment, number, stateWord, t } from "./words.js";
 
@@ -18,7 +18,7 @@ export function openFinding(root, { go, may }, id) {
       h("div", {},
         h("section", { class: "panel" }, facts([
           [t("finding_kind"), kindWord(found.kind)], [t("count"), number(found.count)], [t("first_seen"), moment(found.first_seen)], [t("last_seen"), moment(found.last_seen)],
-          ...Object.entries(found.cost ?? {}).map(([name, value]) => [label(name), typeof value === "number" ? number(value, 2) : String(value)]),
+          ...costRows(found.costs),
         ])),
         may("operator") ? judging(found) : found.note ? h("section", { class: "panel" }, h("h2", {}, t("note")), h("p", {}, found.note)) : null,
         h("section", { class: "panel" }, h("h2", {}, t("repro")), repro(found)))),

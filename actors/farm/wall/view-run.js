@@ -3,9 +3,9 @@
 import * as api from "./api.js";
 import { fill, h, setText } from "./dom.js";
 import { drawActions } from "./overlay.js";
-import { badge, complain, facts, heading, load, picture, sentence, table } from "./parts.js";
+import { badge, complain, costRows, facts, heading, load, picture, sentence, table } from "./parts.js";
 import { isOver, runActions } from "./run-actions.js";
-import { duration, moment, number, t } from "./words.js";
+import { moment, number, t } from "./words.js";
 
 const LOG_MS = 2000;
 const MOST_LOG = 200_000; // characters that stay on the page
@@ -106,8 +106,7 @@ function costFacts(run) {
   const costs = run.costs ?? null;
   const sum = (key) => run.attempts.reduce((all, one) => all + (one[key] ?? 0), 0);
   if (costs === null) return facts([[t("phone_minutes"), number(sum("phone_minutes"), 1)], [t("cost"), `${number(sum("cost"), 2)} ${run.attempts[0]?.currency ?? ""}`]]);
-  const tokens = Object.entries(costs.tokens ?? {}).map(([name, count]) => [t(`tokens.${name}`), number(count)]);
-  return facts([[t("money"), `${number(costs.money, 2)} ${costs.currency}`], [t("phone_minutes"), number(costs.phone_minutes, 1)], [t("gpu_time"), duration(costs.gpu_seconds)], ...tokens]);
+  return facts(costRows(costs));
 }
 
 /** Strips of pictures with their actions, an episode each. */

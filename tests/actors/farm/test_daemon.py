@@ -16,6 +16,7 @@ from actors.farm.submission import parse_submission
 from actors.farm.work import AttemptOutcome, RunState
 from runtime.ids import TenantId
 from tests.kit.farm import PROGRAM, SCENARIO, farm_config, submit, wait_over, wait_playing, wait_run, write_scenario
+from tests.kit.farm_records import wait_read
 
 
 async def attempts_of(farm: Farm, run: str) -> list[AttemptRecord]:
@@ -262,8 +263,10 @@ async def test_old_folders_go_and_pinned_ones_stay(tmp_path: Path) -> None:
         for run in (old, pinned):
             await wait_over(farm, run)
         await farm.store.do(lambda store: store.pin(pinned, pinned=True))
+        for run in (old, pinned):
+            await wait_read(farm, run)
         moment[0] += 2 * 86_400
-        gone = await retain(config.retention, farm.folder, farm.store, moment[0])
+        gone = await retain(config.retention, farm.folder, farm.store, farm.findings, moment[0])
 
         assert gone == [old]
         assert not farm.files(old).folder.exists()
@@ -271,7 +274,7 @@ async def test_old_folders_go_and_pinned_ones_stay(tmp_path: Path) -> None:
         assert farm.files(pinned).folder.exists()
         assert (await attempts_of(farm, old))[0].removed == "older than 1 days"
         assert (await attempts_of(farm, old))[0].result is not None
-        assert await retain(config.retention, farm.folder, farm.store, moment[0]) == []
+        assert await retain(config.retention, farm.folder, farm.store, farm.findings, moment[0]) == []
 
 
 async def test_a_farm_folder_serves_one_daemon(tmp_path: Path) -> None:

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 import trio
 from click.testing import CliRunner
 
 from actors.cli.main import corral
+from actors.farm.answer_schemas import ANSWERS
 from actors.farm.client import FarmRefused, path_of
 from actors.farm.config import FarmConfig, PricesConfig
 from actors.farm.daemon import Farm, open_farm
@@ -76,6 +78,8 @@ async def test_what_went_wrong_is_found_and_shown(tmp_path: Path) -> None:
         assert not found["flaky"]
         assert found["example"]["run"] in (first, second)
         assert shown["repro"]["scenario"] == "test"
+        for told in (found, shown):
+            jsonschema.validate(told, ANSWERS["Finding"])
         assert len(shown["examples"]) == 2
         assert (picture.headers["content-type"], picture.body) == ("image/jpeg", jpeg(120))
         kinds = {one["kind"] for one in (await served.call("games.viewer", "GET", FINDINGS)).json["findings"]}
@@ -86,22 +90,25 @@ async def test_what_a_finding_and_a_run_cost(tmp_path: Path) -> None:
     leave(tmp_path)
     async with open_served(config_of(tmp_path)) as served:
         run = await played(served)
-        cost = (await the_crash(served))["cost"]
+        cost = (await the_crash(served))["costs"]
+        used = cost["tokens"]
 
         # each plan: 100 tokens in, 0.3 s of an engine that others overlap
-        plans = cost["input_tokens"] // 100
+        plans = used["input"] // 100
         assert plans > 2
-        assert cost["output_tokens"] == plans * len("T500,500")
+        assert used["output"] == plans * len("T500,500")
+        assert (cost["currency"], cost["complete"]) == ("CNY", True)
         assert 0.3 <= cost["gpu_seconds"] <= plans * 0.3 + 0.001
         assert cost["phone_minutes"] == pytest.approx(10 / 60, abs=0.001)
-        tokens = cost["input_tokens"] - cost["cached_tokens"] + cost["output_tokens"]
+        tokens = used["input"] - used["cached"] + used["output"]
         assert cost["money"] == pytest.approx(tokens + cost["gpu_seconds"] * 0.01 + 1.0, abs=0.01)
         listed = (await served.call("games.viewer", "GET", path_of("runs"))).json["runs"]
         shown = (await served.call("games.viewer", "GET", path_of("runs", run))).json
         costs = shown["costs"]
         assert costs == listed[0]["costs"] == shown["attempts"][0]["costs"]
         assert costs["complete"]
-        assert costs["tokens"]["input"] == cost["input_tokens"]
+        assert costs.keys() == cost.keys()
+        assert costs["tokens"] == used
         assert costs["gpu_seconds"] == cost["gpu_seconds"]  # it has one episode
         assert costs["phone_minutes"] == shown["attempts"][0]["phone_minutes"]  # as long as the phone was reserved
         assert costs["money"] == pytest.approx(cost["money"] - 1.0 + costs["phone_minutes"] * 6.0, abs=0.02)
@@ -137,7 +144,7 @@ async def test_another_tenant_knows_nothing_of_it(tmp_path: Path) -> None:
         await played(served)
         name = (await the_crash(served))["id"]
 
-        assert (await served.call("other.viewer", "GET", FINDINGS)).json == {"findings": []}
+        assert (await served.call("other.viewer", "GET", FINDINGS)).json["findings"] == []
         for path in (
             path_of("findings", name),
             path_of("findings", name, "repro"),
@@ -152,7 +159,7 @@ async def test_another_tenant_knows_nothing_of_it(tmp_path: Path) -> None:
         assert await refused(served, "games.viewer", "GET", FINDINGS, kind="odd") == 400
         assert await refused(served, "games.viewer", "GET", FINDINGS, limit="-1") == 400
         listed = await served.call("games.viewer", "GET", FINDINGS, scenario="another")
-        assert listed.json == {"findings": []}
+        assert listed.json["findings"] == []
 
 
 async def test_a_finding_is_replayed_from_its_zip(tmp_path: Path) -> None:
@@ -211,7 +218,7 @@ async def test_a_folder_that_cannot_be_read_is_read_once(tmp_path: Path) -> None
 
         assert attempt.scanned_at is not None
         assert attempt.usage is None
-        assert (await served.call("games.viewer", "GET", FINDINGS)).json == {"findings": []}
+        assert (await served.call("games.viewer", "GET", FINDINGS)).json["findings"] == []
 
 
 async def test_a_damaged_file_of_findings_is_told_and_kept(tmp_path: Path) -> None:
@@ -224,5 +231,5 @@ async def test_a_damaged_file_of_findings_is_told_and_kept(tmp_path: Path) -> No
         await wait_over(served.farm, run)
 
         assert await refused(served, "games.viewer", "GET", FINDINGS) == 409
-        assert (await served.call("other.viewer", "GET", FINDINGS)).json == {"findings": []}
+        assert (await served.call("other.viewer", "GET", FINDINGS)).json["findings"] == []
         assert file.read_text() == "{"

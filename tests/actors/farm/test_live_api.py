@@ -91,6 +91,17 @@ async def test_a_run_that_refuses_is_a_conflict_with_its_words(tmp_path: Path) -
                 assert refused.value.status == 409
 
 
+async def test_a_run_that_does_not_answer_is_told_without_its_folder(tmp_path: Path) -> None:
+    write_scenario(tmp_path, "good", "seconds=60")
+    async with open_served(farm_config(tmp_path, phones=1)) as served:
+        run = await submitted(served)
+        await wait_playing(served.farm, run)
+        for doing, body in (("pause", {"hold": True}), ("resume", None)):
+            with pytest.raises(FarmRefused) as refused:
+                await served.call("games.operator", "POST", path_of("runs", run, doing), body)
+            assert (refused.value.status, str(refused.value)) == (409, "no run is under way there")
+
+
 @pytest.mark.parametrize("body", [{}, {"kind": "root"}, {**TAP, "x": 2}, {"kind": "text", "text": "x" * 501}])
 async def test_a_wrong_input_reaches_no_run_and_is_not_noted(tmp_path: Path, body: Any) -> None:
     write_scenario(tmp_path, "good", "seconds=60")

@@ -124,7 +124,7 @@ async def test_what_folders_take_is_told(tmp_path: Path) -> None:
         record = await submit(farm, "good")
         await wait_over(farm, record.run)
         tell_folders(0, 0)
-        await retain(RetentionConfig(disk_gb=2.0), farm.folder, farm.store, farm.clock())
+        await retain(RetentionConfig(disk_gb=2.0), farm.folder, farm.store, farm.findings, farm.clock())
         kept = float(re.findall(r"^actors_farm_folders_bytes (.*)$", told(), re.MULTILINE)[0])
 
     assert kept > 0

@@ -9,9 +9,9 @@ NOW = 100 * DAY_SECONDS
 
 
 def stored(
-    name: str, outcome: AttemptOutcome, days: float, megabytes: int = 1, *, pinned: bool = False
+    name: str, outcome: AttemptOutcome, days: float, megabytes: int = 1, *, pinned: bool = False, scanned: bool = True
 ) -> StoredAttempt:
-    return StoredAttempt(name, outcome, NOW - days * DAY_SECONDS, megabytes * 1_000_000, pinned)
+    return StoredAttempt(name, outcome, NOW - days * DAY_SECONDS, megabytes * 1_000_000, pinned, scanned)
 
 
 def test_what_is_older_than_its_outcome_is_kept_goes_unless_it_is_pinned() -> None:
@@ -49,3 +49,14 @@ def test_beyond_the_budget_the_oldest_go_successes_first_and_no_more_than_needed
 
 def test_pinned_folders_alone_beyond_the_budget_stay() -> None:
     assert removals_for([stored("pinned", AttemptOutcome.FAILED, 99, 5000, pinned=True)], CONFIG, NOW) == []
+
+
+def test_what_was_not_read_goes_by_the_budget_alone_and_says_that_it_was_not() -> None:
+    unread = stored("unread", AttemptOutcome.SUCCEEDED, 99, 700, scanned=False)
+    fresh = stored("fresh", AttemptOutcome.FAILED, 1, 200)
+    large = stored("large", AttemptOutcome.FAILED, 1, 400)
+
+    assert removals_for([unread, fresh], CONFIG, NOW) == []
+    (found,) = removals_for([unread, large], CONFIG, NOW)
+    assert (found.attempt, found.scanned) == ("unread", False)
+    assert "budget" in found.why

@@ -171,7 +171,8 @@ async def test_what_a_scenario_covers(tmp_path: Path) -> None:
         assert [one["frames"] for one in alone["screens"]] == [20]
         assert {one["action"] for one in alone["transitions"]} == {"tap"}
         assert both["run"] == second
-        assert both["new_since"] == {"run": first, "screens": [], "transitions": []}
+        assert both["new_since"] == {"run": first, "screens": [], "transitions": [], "complete": True}
+        assert (alone["complete"], both["complete"]) == (True, True)
         assert (await refused(served, "games.viewer", path_of("coverage")))[0] == 400
 
 

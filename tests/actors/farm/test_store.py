@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from actors.farm.afterwards import Finish, Next, next_for
-from actors.farm.database import FarmRuns, StoreError, open_database, open_folder, restore
+from actors.farm.database import FarmRuns, StoreError, open_database, open_folder
 from actors.farm.records import Action
 from actors.farm.store import Refused, Store
 from actors.farm.work import FINAL, AttemptOutcome, Daily, OnInterrupt, RunState, Work
@@ -160,37 +160,6 @@ def test_the_audit_is_append_only(store: Store, tmp_path: Path) -> None:
             with pytest.raises(sqlite3.IntegrityError, match="append-only"):
                 other.execute(sql)
     other.close()
-
-
-def test_a_backup_opens_as_the_original_and_can_be_restored(store: Store, tmp_path: Path) -> None:
-    store.submit(WORK, "r1", 0.0)
-    target = tmp_path / "backup.sqlite3"
-    store.back_up(target)
-    store.submit(WORK, "r2", 0.0)
-    with pytest.raises(StoreError, match="there already"):
-        store.back_up(target)
-
-    kept = restore(target, tmp_path / "elsewhere.sqlite3")
-
-    assert kept is None
-    database = open_database(tmp_path / "elsewhere.sqlite3")
-    assert [one.run for one in Store(database).waiting()] == ["r1"]
-    database.close()
-    kept = restore(target, tmp_path / "elsewhere.sqlite3")
-    assert kept is not None
-    assert kept.exists()
-
-
-def test_what_is_no_backup_is_refused_and_the_state_stays(store: Store, tmp_path: Path) -> None:
-    store.submit(WORK, "r1", 0.0)
-    bad = tmp_path / "bad"
-    bad.write_bytes(b"no database at all" * 100)
-
-    with pytest.raises(StoreError):
-        restore(bad, tmp_path / "state.sqlite3")
-    with pytest.raises(StoreError):
-        restore(tmp_path / "missing", tmp_path / "state.sqlite3")
-    assert store.run("r1").state is RunState.QUEUED
 
 
 def test_files_that_are_no_state_are_told(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from actors.cli.main import corral
-from actors.results.findings import FindingKind, Sighting, sightings_in, stack_key
+from actors.results.findings import FindingKind, Sighting, screen_in, sightings_in, stack_key
 from actors.results.findings_store import (
     Findings,
     FindingState,
@@ -19,7 +20,7 @@ from actors.results.findings_store import (
     load_findings,
     save_findings,
 )
-from actors.results.screens import Screens, coverage_of, distance, screen_hash
+from actors.results.screens import MAX_SCREENS, Screens, coverage_of, distance, screen_hash
 from policies.thumbnail import Thumbnail
 from tests.kit.run_folder import row, run_folder
 
@@ -74,6 +75,64 @@ def test_other_layouts_are_other_screens_and_transitions_are_counted() -> None:
     fresh, moves = later.new_since(seen)
     assert (len(fresh), len(moves)) == (1, 1)
     assert later.new_since(later) == ((), ())
+
+
+def test_screens_beyond_the_bound_are_not_counted_and_that_is_said() -> None:
+    a, b, c = (screen_hash(image(seed)) for seed in (1, 2, 3))
+    steps = [(image(1), "tap"), (image(3), "tap"), (image(2), "tap"), (image(1), "")]
+    whole, bounded = coverage_of([steps]), coverage_of([steps], most=2)
+
+    assert (len(whole.screens), whole.is_whole) == (3, True)
+    assert (bounded.screens, bounded.is_whole) == ({a: 2, c: 1}, False)
+    assert bounded.transitions == {(a, "tap", c): 1}  # none from or to a screen that has no name
+    screens = Screens([a, c], most=2)
+    assert (screens.place(a), screens.place(b), screens.known) == (a, None, [a, c])
+
+
+def dead(run: str, screen: str) -> Sighting:
+    title = f"tap 1,1 has no effect on screen {screen}"
+    return Sighting(FindingKind.NO_EFFECT, "battler", title, screen, run, "e1", "P0")
+
+
+def test_screens_of_judged_findings_and_of_the_latest_are_kept() -> None:
+    known = [f"{number:016x}" for number in range(MAX_SCREENS + 3)]
+    found = Findings().with_run("r1", SCANNED, [dead("r1", known[0]), dead("r1", known[1])])
+    judged = next(key for key, one in found.findings.items() if one.title.endswith(known[0]))
+    found = found.marked(judged, FindingState.IGNORED).with_run("r2", SCANNED, [dead("r2", known[2])])
+    within = found.with_screens(known[:MAX_SCREENS])
+    beyond = found.with_screens(known)
+
+    assert (within.screens, within.forgotten_screens) == (tuple(known[:MAX_SCREENS]), 0)
+    assert beyond.screens == (*known[:3], *known[6:])
+    assert beyond.forgotten_screens == 3
+    again = beyond.with_screens([*beyond.screens, "f" * 16])
+    assert (len(again.screens), again.forgotten_screens) == (MAX_SCREENS, 4)
+    assert again.screens[:3] == tuple(known[:3])
+
+
+def test_a_screen_is_kept_only_where_something_was_dead(tmp_path: Path) -> None:
+    run = run_folder(tmp_path)
+    quiet = Screens()
+    assert [one.kind for one in sightings_in(run, quiet) if one.kind is FindingKind.NO_EFFECT] == []
+    assert quiet.known == []
+    record = run / "episodes" / "run-P-0" / "steps.jsonl"
+    lines = record.read_text().splitlines()
+    note = {"event": "policies.action.had_no_effect", "fields": {"then": "retry"}}
+    step = json.loads(lines[8])
+    step["out"]["notes"] = [note]
+    record.write_text("\n".join([*lines[:8], json.dumps(step), *lines[9:]]) + "\n")
+    screens = Screens()
+    (one,) = [one for one in sightings_in(run, screens) if one.kind is FindingKind.NO_EFFECT]
+
+    assert [f"{screen:016x}" for screen in screens.known] == [screen_in(one.title)]
+    assert screen_in("it broke") == ""
+
+
+def test_half_a_character_of_a_log_breaks_no_file(tmp_path: Path) -> None:
+    one = attrs.evolve(sighting(key="k\ud83d"), title="half \ud83d", excerpt="\ud83d")
+    save_findings(tmp_path / "findings.json", Findings().with_run("r1", SCANNED, [one]))
+
+    assert load_findings(tmp_path / "findings.json").findings[one.signature].title == "half ?"
 
 
 def test_sightings_of_runs_are_one_finding_and_a_second_scan_changes_nothing() -> None:

@@ -138,7 +138,10 @@ async def test_a_finding_opens_its_repro_and_is_judged(tmp_path: Path) -> None:
         await page.wait_for("document.querySelector('td a') !== null")
         await page.click("td a")
         await page.wait_for("document.getElementById('judge') !== null")
-        assert "corral replay f1.zip" in await text_of(page)
+        shown = await text_of(page)
+        assert "corral replay f1.zip" in shown
+        for word in ("14.2 CNY", "12.5", "Input tokens", "123,456"):
+            assert word in shown
         await page.evaluate("document.getElementById('judge').value = 'known'")
         await page.type("#note", "the shop")
         await press_button(page, "Save")
