@@ -324,7 +324,10 @@ class WallFarm:
             "phones": {"phones": list(self.rows.values())},
             "scenarios": {"scenarios": ["errands-login", "quickstart"]},
             "engines": ENGINES,
-            "findings": {"findings": [self.finding]},
+            "findings": {
+                "findings": [self.finding],
+                "screens": {"kept": 4096, "most": 4096, "forgotten": 12},
+            },
             "compare": {"success": figure, "score": {"a": 10.5, "b": 11.0, "differs": False}},
         }
         return JSONResponse(known.get(parts[0], {"done": True}))

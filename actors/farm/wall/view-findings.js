@@ -1,7 +1,7 @@
 // What went wrong in runs, grouped: the newest first.
 
 import * as api from "./api.js";
-import { fill, h } from "./dom.js";
+import { fill, h, setText } from "./dom.js";
 import { badge, heading, load, option, sentence, table } from "./parts.js";
 import { moment, number, stateWord, t } from "./words.js";
 
@@ -13,7 +13,8 @@ export function openFindings(root) {
   const kind = h("select", { id: "finding-kind", "aria-label": t("finding_kind") }, option("", t("all_kinds"), ""));
   const text = h("input", { type: "search", id: "finding-filter", placeholder: t("filter"), "aria-label": t("filter") });
   const body = h("div");
-  fill(root, heading(t("tab.findings"), h("div", { class: "tools" }, text, state, kind)), body);
+  const bounds = h("p", { class: "small", hidden: true });
+  fill(root, heading(t("tab.findings"), h("div", { class: "tools" }, text, state, kind)), body, bounds);
   let rows = [];
 
   function render() {
@@ -32,6 +33,9 @@ export function openFindings(root) {
 
   const look = () => load(body, () => api.offered("/api/v1/findings", { state: state.value, kind: kind.value, limit: 200 }), (found) => {
     rows = found.findings;
+    const { forgotten, most } = found.screens ?? { forgotten: 0 };
+    bounds.hidden = forgotten === 0;
+    if (forgotten > 0) setText(bounds, t("screens_forgotten", { forgotten: number(forgotten), most: number(most) }));
     render();
   }, t("findings_missing"));
   state.addEventListener("change", look);

@@ -136,6 +136,7 @@ async def test_a_run_is_submitted_and_another_cancelled(tmp_path: Path) -> None:
 async def test_a_finding_opens_its_repro_and_is_judged(tmp_path: Path) -> None:
     async with wall(tmp_path, at="findings") as (page, farm):
         await page.wait_for("document.querySelector('td a') !== null")
+        assert "12 times a screen with a dead button was forgotten" in await text_of(page)
         await page.click("td a")
         await page.wait_for("document.getElementById('judge') !== null")
         shown = await text_of(page)
