@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.cli.farm_show import plain
+from actors.results.finding_words import FindingState
 from actors.results.findings import screens_in, sightings_in
 from actors.results.findings_store import (
     FILE,
     Finding,
     Findings,
-    FindingState,
     FindingsUnreadable,
     load_findings,
     save_findings,

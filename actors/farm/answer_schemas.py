@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from actors.farm.work import AttemptOutcome, RunState
-from actors.results.findings import FindingKind
-from actors.results.findings_store import FindingState
+from actors.results.finding_words import FindingKind, FindingState
 
 _TEXT = {"type": "string"}
 _TEXT_OR_NULL = {"type": ["string", "null"]}

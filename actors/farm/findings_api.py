@@ -17,8 +17,8 @@ from actors.farm.record_reader import Unreadable
 from actors.farm.records import AttemptRecord
 from actors.farm.sending import SCRATCH, ZIP_TYPE, file_answer, read_picture, zipped
 from actors.farm.store import Missing, Refused, Store
-from actors.results.findings import FindingKind
-from actors.results.findings_store import Example, Finding, Findings, FindingState, FindingsUnreadable
+from actors.results.finding_words import FindingKind, FindingState
+from actors.results.findings_store import Example, Finding, Findings, FindingsUnreadable
 from actors.results.repro import can_reproduce, repro_files
 from actors.results.screens import MAX_SCREENS
 

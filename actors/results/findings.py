@@ -8,12 +8,12 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from actors.results.finding_words import FindingKind
 from actors.results.record import RecordedStep
 from actors.results.replay import read_header, recorded_steps
 from actors.results.screens import Screens, screen_hash
@@ -24,24 +24,6 @@ CELL = 90  # pixels of a 720-wide screen: taps on one button fall into one or tw
 _FRAME = re.compile(r"\bat ([\w.$<>]+)\(|#\d+ pc \w+ +(\S+)(?: \((\S+?)(?:\+\d+)?\))?")
 _ON_SCREEN = re.compile(r" has no effect on screen ([0-9a-f]{16})$")
 _VOLATILE = re.compile(r"0x[0-9a-fA-F]+|@[0-9a-f]{4,}|\b\d+(\.\d+)?\b|'[^']{0,80}'|\"[^\"]{0,80}\"")
-
-
-class FindingKind(StrEnum):
-    """What kind of thing went wrong."""
-
-    CRASH = "crash"
-    NATIVE_CRASH = "native_crash"
-    ANR = "anr"
-    AWAY = "away"
-    """Something else was in front of the app."""
-    STUCK = "stuck"
-    """Nothing had any effect until the episode was given up."""
-    NO_EFFECT = "no_effect"
-    """A planned action changed nothing."""
-    BLACK = "black"
-    """The phone gave no picture of the screen."""
-    MISSED = "missed"
-    """The episode failed its criteria."""
 
 
 @attrs.frozen

@@ -13,7 +13,8 @@ from typing import Any
 import attrs
 
 from actors.configuration import Problem, ScenarioError, structured
-from actors.results.findings import FindingKind, Sighting, screen_in
+from actors.results.finding_words import FindingKind, FindingState
+from actors.results.findings import Sighting, screen_in
 from actors.results.record import RecordUnreadable
 from actors.results.screens import MAX_SCREENS, Screens, hash_of
 
@@ -21,15 +22,6 @@ VERSION = 1
 MAX_EXAMPLES = 5
 FILE = "findings.json"
 _NEVER = (False, "")
-
-
-class FindingState(StrEnum):
-    """What people say of a finding."""
-
-    NEW = "new"
-    KNOWN = "known"
-    FIXED = "fixed"
-    IGNORED = "ignored"
 
 
 class FindingsUnreadable(Exception):

@@ -12,6 +12,8 @@ const LOOKS = {
   succeeded: ["✓", "good"], done: ["✓", "good"], fixed: ["✓", "good"], failed: ["✕", "bad"], errored: ["✕", "bad"],
   wrong: ["✕", "bad"], lost: ["✕", "bad"], down: ["✕", "bad"], cancelled: ["–", "idle"], interrupted: ["↯", "warn"],
   new: ["●", "bad"], known: ["◆", "busy"], ignored: ["–", "idle"], held: ["‖", "busy"],
+  quarantined: ["✕", "bad"], unauthorized: ["!", "warn"], installing: ["…", "busy"], restarting: ["…", "busy"], rebooting: ["…", "busy"],
+  "putting away": ["…", "busy"], "waiting for an account": ["…", "idle"], drained: ["▽", "idle"], unfit: ["✕", "bad"],
   asking: ["…", "busy"], above: ["▲", "warn"], below: ["▼", "warn"],
 };
 

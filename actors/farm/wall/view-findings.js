@@ -6,7 +6,7 @@ import { badge, heading, load, option, sentence, table } from "./parts.js";
 import { moment, number, stateWord, t } from "./words.js";
 
 export const STATES = ["new", "known", "fixed", "ignored"];
-const KINDS = ["crash", "anr", "stuck", "no_effect", "criterion", "black_screen"];
+const KINDS = ["crash", "native_crash", "anr", "away", "stuck", "no_effect", "black", "missed"];
 
 export function openFindings(root) {
   const state = h("select", { id: "finding-state", "aria-label": t("state") }, ["", ...STATES].map((one) => option(one, one === "" ? t("all_states") : stateWord(one), "")));

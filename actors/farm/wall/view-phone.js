@@ -60,7 +60,7 @@ export function openPhone(root, { live, go, me, may, isAdmin }, phone) {
     overlay();
     tellAge();
     fill(tabs.actions, (found.actions ?? []).length === 0 ? sentence(t("nothing_yet")) : table([
-      [t("action"), (one) => words(one)], [t("outcome"), (one) => one.outcome ?? ""], [t("why"), (one) => one.why ?? "", "wide"],
+      [t("action"), (one) => words(one)], [t("outcome"), (one) => (one.outcome ? t(`outcome.${one.outcome}`) : "")], [t("why"), (one) => one.why ?? "", "wide"],
     ], [...found.actions].reverse().slice(0, 8), t("actions")));
     fill(tabs.plan, plan(found.plan));
     fill(tabs.ledger, (found.ledger ?? []).length === 0 ? sentence(t("nothing_yet")) : ledgerTable(found.ledger));

@@ -38,7 +38,7 @@ export function t(key, values = {}) {
 
 /** The word for a state, or the state itself where we have none. */
 export const stateWord = (state) => {
-  const key = `state.${state}`;
+  const key = `state.${String(state).replaceAll(" ", "_")}`;
   return key in ENGLISH ? t(key) : String(state ?? "");
 };
 

@@ -18,8 +18,9 @@ from actors.farm.backups import TABLE, back_up, restore
 from actors.farm.database import Database, StoreError, open_database, open_folder
 from actors.farm.store import Store
 from actors.farm.work import RunState, Work
-from actors.results.findings import FindingKind, Sighting
-from actors.results.findings_store import Findings, FindingState, ScannedRun, load_findings, save_findings
+from actors.results.finding_words import FindingKind, FindingState
+from actors.results.findings import Sighting
+from actors.results.findings_store import Findings, ScannedRun, load_findings, save_findings
 from runtime.ids import TenantId
 
 WORK = Work(TenantId("games"), "ann", "quickstart", 2)

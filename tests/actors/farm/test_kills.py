@@ -11,7 +11,7 @@ from actors.farm.database import open_database
 from actors.farm.records import AttemptRecord, RunRecord
 from actors.farm.store import Store
 from actors.farm.work import AttemptOutcome, RunState
-from actors.results.findings import FindingKind
+from actors.results.finding_words import FindingKind
 from actors.results.findings_store import load_findings
 from tests.kit.farm import PATIENCE_SECONDS, write_scenario
 from tests.kit.farm_records import leave

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from actors.cli.main import corral
-from actors.results.findings import FindingKind, Sighting, screen_in, sightings_in, stack_key
+from actors.results.finding_words import FindingKind, FindingState
+from actors.results.findings import Sighting, screen_in, sightings_in, stack_key
 from actors.results.findings_store import (
     Findings,
-    FindingState,
     FindingsUnreadable,
     ScannedRun,
     load_findings,

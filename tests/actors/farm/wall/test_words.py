@@ -2,6 +2,22 @@
 
 import re
 from importlib.resources import files
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from actors.farm.engines import RolloutState
+from actors.farm.figures import ENGINE_STATES
+from actors.farm.work import AttemptOutcome, RunState
+from actors.live_log import DONE, FAILED, STOPPED, UNDER_WAY
+from actors.phone import UNAUTHORIZED
+from actors.results.finding_words import FindingKind, FindingState
+from actors.token_store import Role
+from policies.action import Action
+from sqlassist.messages import LAST_STAGES
+
+ROOT = Path(str(files("actors")))
 
 WALL = files("actors.farm") / "wall"
 _ENTRY = re.compile(r'(?:^|[ {])"?([\w.]+)"?: "((?:[^"\\\\]|\\\\.)*)"', re.MULTILINE)
@@ -26,6 +42,33 @@ def test_every_text_that_is_used_is_there() -> None:
     used = {key for one in WALL.iterdir() if one.name.endswith(".js") for key in _USED.findall(one.read_text("utf-8"))}
 
     assert used - english.keys() == set()
+
+
+def phone_states() -> set[str]:
+    """Those that the actors of phones write down: they are words for people, and no enumeration."""
+    sources = (ROOT / f"{name}.py" for name in ("fleet", "fleet_phones", "phone", "setup"))
+    return {found for one in sources for found in re.findall(r'\.state = "([a-z ]+)"', one.read_text("utf-8"))}
+
+
+@pytest.mark.parametrize(
+    ("family", "names"),
+    [
+        ("state", {*RunState, *AttemptOutcome, *FindingState, *ENGINE_STATES, *phone_states()}),
+        ("state", {"free", "busy", "paused", "taken", "needs_human", UNAUTHORIZED}),
+        ("rollout", set(RolloutState)),
+        ("finding", set(FindingKind)),
+        ("role", set(Role)),
+        ("outcome", {UNDER_WAY, DONE, FAILED, STOPPED}),
+        ("plan", {"next", "committed", "skipped", "stale"}),
+        ("kind", {*(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", one.__name__).lower() for one in get_args(Action)), "restart"}),
+        ("end", set(LAST_STAGES)),
+    ],
+)
+def test_there_is_a_word_for_all_that_a_farm_tells(family: str, names: set[str]) -> None:
+    known = texts("english.js").keys()
+
+    assert {f"{family}.{name}".replace(" ", "_") for name in names} - known == set()
+    assert len(names) > 1
 
 
 def test_no_text_is_ever_markup() -> None:
