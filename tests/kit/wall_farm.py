@@ -89,7 +89,7 @@ def detail(row: dict[str, Any]) -> dict[str, Any]:
     """Of one phone."""
     tap = {"kind": "tap", "x": 0.5, "y": 0.4, "x2": None, "y2": None, "text": None}
     swipe = {**tap, "kind": "swipe", "y": 0.8, "x2": 0.8, "y2": 0.3}
-    told = {"at_ms": 1000, "why": HOSTILE, "outcome": "seen"}
+    told = {"at_ms": 1000, "why": HOSTILE, "outcome": "done"}
     steps = [
         {
             "at_ms": n,

@@ -55,7 +55,7 @@ function card(one, isAdmin) {
       meter(t("cached_share"), one.cached_share, 2)),
     facts([
       [t("tpot"), `${number(one.tpot_ms, 1)} ms`], [t("ttft"), `${number(one.ttft_ms)} ms`], [t("queued"), number(one.queued)],
-      [t("admits"), number(one.concurrency)], [t("homes"), number(one.homes)], [t("circuit"), one.circuit ?? "–"],
+      [t("admits"), number(one.concurrency)], [t("homes"), number(one.homes)], [t("circuit"), one.circuit ? t(`circuit.${one.circuit}`) : "–"],
     ]), tokens(one.tokens ?? null));
 }
 

@@ -202,6 +202,7 @@ async def test_every_page_in_both_lights_and_languages_and_hostile_text_does_not
             assert "undefined" not in shown, name
             assert "NaN" not in shown, name
             assert "[object" not in shown, name
+            assert re.search(r"\b(circuit|end|finding|kind|outcome|plan|rollout|stage|state)\.\w", shown) is None, name
             assert re.search(r"\{\w+\}", shown) is None, f"{name}: a text without its value"
             assert await page.evaluate("document.querySelectorAll('main script, main img[src=x]').length") == 0, name
             nameless = "[...document.querySelectorAll('main button, main input, main select, main textarea, main a')]"

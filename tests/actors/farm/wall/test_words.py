@@ -14,6 +14,7 @@ from actors.live_log import DONE, FAILED, STOPPED, UNDER_WAY
 from actors.phone import UNAUTHORIZED
 from actors.results.finding_words import FindingKind, FindingState
 from actors.token_store import Role
+from inference.health import CircuitState
 from policies.action import Action
 from sqlassist.messages import LAST_STAGES
 
@@ -56,6 +57,7 @@ def phone_states() -> set[str]:
         ("state", {*RunState, *AttemptOutcome, *FindingState, *ENGINE_STATES, *phone_states()}),
         ("state", {"free", "busy", "paused", "taken", "needs_human", UNAUTHORIZED}),
         ("rollout", set(RolloutState)),
+        ("circuit", set(CircuitState)),
         ("finding", set(FindingKind)),
         ("role", set(Role)),
         ("outcome", {UNDER_WAY, DONE, FAILED, STOPPED}),
