@@ -15,6 +15,7 @@ import trio
 
 from tests.kit.devices import wait_until
 
+WAIT_SECONDS = 30.0  # for a page on a machine that does other things too
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -28,6 +29,10 @@ def chromium() -> str:
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+class ScriptFailed(AssertionError):
+    """An expression threw, or its page was just being left."""
 
 
 class Page:
@@ -53,7 +58,9 @@ class Page:
         await self._writer.send_all(json.dumps(message).encode() + b"\0")
         await wait_until(lambda: number in self._answers, seconds=20)
         answer = self._answers.pop(number)
-        assert "error" not in answer, f"{method}: {answer['error']}"
+        if "error" in answer:
+            is_between_pages = "context" in str(answer["error"].get("message"))
+            raise (ScriptFailed if is_between_pages else AssertionError)(f"{method}: {answer['error']}")
         return answer["result"]
 
     def take(self, message: dict[str, Any]) -> None:
@@ -73,15 +80,25 @@ class Page:
     async def evaluate(self, expression: str) -> Any:
         """A JavaScript expression's value."""
         result = await self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        if "exceptionDetails" in result:
+            raise ScriptFailed(result["exceptionDetails"])
         return result["result"].get("value")
 
     async def wait_for(self, expression: str) -> Any:
-        """Until a JavaScript expression is true; its value."""
-        with trio.fail_after(15):
-            while not (value := await self.evaluate(expression)):
+        """Until a JavaScript expression is true; its value. While it throws, what it looks at is not there yet."""
+        trouble: object = "it stays false"
+        with trio.move_on_after(WAIT_SECONDS):
+            while True:
+                try:
+                    value = await self.evaluate(expression)
+                except ScriptFailed as error:
+                    trouble = error
+                else:
+                    trouble = "it stays false"
+                    if value:
+                        return value
                 await trio.sleep(0.02)
-        return value
+        raise AssertionError(f"waited {WAIT_SECONDS:g} s for {expression}: {trouble}")
 
     async def open(self, url: str) -> None:
         """Go to an address and wait until the page says that it is ready."""
