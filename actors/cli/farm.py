@@ -109,12 +109,19 @@ def _tell_ready(url: str) -> None:
 
 @farm.command()
 @click.argument("folder", default="farm-demo", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--port", type=click.IntRange(0, 65535), default=8780, show_default=True, help="0: any free one.")
-@click.option("--scenarios", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Whose runs play.")
-def demo(folder: Path, port: int, scenarios: Path | None) -> None:
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="0: any free one. What farm.toml says, 8780 when it is made."
+)
+@click.option(
+    "--scenarios",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Whose runs play, when farm.toml is made. The bundled ones.",
+)
+def demo(folder: Path, port: int | None, scenarios: Path | None) -> None:
     """Make a farm of eight simulated phones in FOLDER, and serve it on this machine alone, until Ctrl-C.
 
-    Prints one link, which logs in by itself: whoever has it is the farm's admin. Something always plays.
+    Prints one link, which logs in by itself: whoever has it is the farm's admin. Something always plays. The farm.toml
+    of a FOLDER that is there is used as it is.
 
     Exit code: 0 ended as asked, 2 the folder's farm.toml is wrong, 3 the folder or the address cannot be had.
     """

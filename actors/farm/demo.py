@@ -24,6 +24,7 @@ from runtime.ids import TenantId
 from runtime.nursery import open_bare_nursery
 from runtime.secret import Secret
 
+PORT = 8780
 PHONES = 8
 TENANT = TenantId("demo")
 SCENARIO = "quickstart"
@@ -58,7 +59,7 @@ folder = "assistant"
 """
 
 
-def make_demo(folder: Path, scenarios: Path, port: int) -> tuple[Path, Secret]:
+def make_demo(folder: Path, scenarios: Path, port: int | None) -> tuple[Path, Secret]:
     """A folder with the file of a farm and a token for it; what is there already stays.
 
     Returns:
@@ -72,7 +73,9 @@ def make_demo(folder: Path, scenarios: Path, port: int) -> tuple[Path, Secret]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not file.exists():
             written = toml_value(str(scenarios.absolute()))
-            file.write_text(_CONFIG.format(scenarios=written, port=port, phones=PHONES), encoding="utf-8")
+            file.write_text(
+                _CONFIG.format(scenarios=written, port=PORT if port is None else port, phones=PHONES), encoding="utf-8"
+            )
         if kept.exists() and tokens.exists():
             token = Secret(kept.read_text("utf-8").strip())
             store = TokenStore(tokens)
@@ -129,10 +132,19 @@ async def serve_demo(file: Path, config: FarmConfig, token: Secret, tell: Callab
         nursery.cancel_scope.cancel()
 
 
-def run_demo(folder: Path, scenarios: Path, port: int, tell: Callable[[str], None]) -> None:
-    """All of it; raises what `make_demo`, `load_farm_config` and `serve_farm` do."""
+def run_demo(folder: Path, scenarios: Path, port: int | None, tell: Callable[[str], None]) -> None:
+    """All of it; raises what `make_demo`, `load_farm_config` and `serve_farm` do.
+
+    Args:
+        folder: The demo's.
+        scenarios: Whose runs play, where the farm's file is made.
+        port: Instead of the one of the farm's file.
+        tell: As in `serve_demo`.
+    """
     file, token = make_demo(folder, scenarios, port)
     config = with_assistant(load_farm_config(file), folder.absolute())
+    if port is not None:
+        config = attrs.evolve(config, listen=attrs.evolve(config.listen, port=port))
     trio.run(partial(serve_demo, file, config, token, tell))
 
 

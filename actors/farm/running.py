@@ -41,7 +41,7 @@ def run(file: Path, *, log_json: bool, on_ready: Callable[[str], None]) -> int:
     return _told(work)
 
 
-def demo(folder: Path, scenarios: Path, port: int, *, tell: Callable[[str], None]) -> int:
+def demo(folder: Path, scenarios: Path, port: int | None, *, tell: Callable[[str], None]) -> int:
     """Make and serve a farm to look at; returns the exit code."""
     configure(json=False, level="warning")
     collect_rarely()

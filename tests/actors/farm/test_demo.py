@@ -37,6 +37,7 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
 @pytest.mark.adb
 @pytest.mark.xdist_group("fleet")
 def test_one_link_and_something_plays(tmp_path: Path) -> None:
+    make_demo(tmp_path / "demo", Path(__file__).parents[3] / "scenarios", 1)  # --port holds for what is there as well
     with served("actors.cli.main", "farm", "demo", str(tmp_path / "demo"), "--port", "0") as (process, link):
         parts = urlsplit(link)
         url, token = f"{parts.scheme}://{parts.netloc}", parts.fragment.removeprefix("token=")
