@@ -12,6 +12,8 @@ export class Live {
   engines = null;
   detail = null;
   state = "waiting";
+  /** Kinds that were told at least once: before that, an empty map says nothing. */
+  told = new Set();
   #listeners = new Map();
   #screens = new Map();
   #timer = null;
@@ -62,6 +64,7 @@ export class Live {
       case "error": case "bye": break;
       default: return;
     }
+    this.told.add(message.type);
     this.#call(message.type);
   }
 

@@ -30,6 +30,9 @@ export function heading(text, ...beside) {
 /** A plain sentence where there is nothing to see. */
 export const sentence = (text) => h("p", { class: "empty" }, text);
 
+/** Where it is not known yet whether there is something to see. */
+export const loading = () => h("p", { class: "empty", "aria-busy": "true" }, t("loading"));
+
 /**
  * A table.
  *
@@ -106,7 +109,7 @@ export function ask(text) {
 
 /** Fill an element with what is loaded, or with a sentence that says why not. */
 export async function load(element, fetching, show, missing = t("not_offered")) {
-  fill(element, h("p", { class: "empty", "aria-busy": "true" }, t("loading")));
+  fill(element, loading());
   try {
     const found = await fetching();
     if (found === null) fill(element, sentence(missing));

@@ -1,7 +1,7 @@
 // All phones: a tile each, with its screen as it is now.
 
 import { fill, h, keyed, rove, setText } from "./dom.js";
-import { badge, heading, option, sentence } from "./parts.js";
+import { badge, heading, loading, option, sentence } from "./parts.js";
 import { phoneState, phoneWhy } from "./phone-state.js";
 import { number, stateWord, t } from "./words.js";
 
@@ -61,14 +61,14 @@ export function openPhones(root, { live }) {
     const states = [...new Set(rows.map(phoneState))].sort();
     if (chosenState !== "" && !states.includes(chosenState)) states.push(chosenState);
     const options = ["", ...states];
-    if (options.join() !== [...state.options].map((one) => one.value).join()) {
+    if (options.length !== state.options.length || options.join() !== [...state.options].map((one) => one.value).join()) {
       fill(state, options.map((one) => option(one, one === "" ? t("all_states") : stateWord(one), chosenState)));
       state.value = chosenState;
     }
     const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
     const shown = rows.filter((row) => (chosenState === "" || phoneState(row) === chosenState) && matches(row, words));
-    setText(count, t("of", { shown: number(shown.length), all: number(rows.length) }));
-    fill(empty, rows.length === 0 ? sentence(t("no_phones")) : shown.length === 0 ? sentence(t("none_match")) : null);
+    setText(count, rows.length === 0 ? "" : t("of", { shown: number(shown.length), all: number(rows.length) }));
+    fill(empty, !live.told.has("phones") ? loading() : rows.length === 0 ? sentence(t("no_phones")) : shown.length === 0 ? sentence(t("none_match")) : null);
     const groups = new Map();
     for (const row of shown) {
       const name = groupOf(row, group.value);

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { fill, h } from "./dom.js";
-import { action, badge, complain, heading, notify, option, sentence, table } from "./parts.js";
+import { action, badge, complain, heading, loading, notify, option, sentence, table } from "./parts.js";
 import { runActions } from "./run-actions.js";
 import { moment, number, ownZone, t } from "./words.js";
 
@@ -16,7 +16,7 @@ export function openQueue(root, { live, may, isAdmin }) {
 
   function render() {
     const runs = [...live.runs.values()];
-    const now = JSON.stringify([runs, live.farm?.drained]);
+    const now = JSON.stringify([runs, live.farm?.drained, live.told.has("runs")]);
     if (now === shown) return; // what nobody changed keeps its focus
     shown = now;
     const focused = document.activeElement?.getAttribute("aria-label");
@@ -27,7 +27,7 @@ export function openQueue(root, { live, may, isAdmin }) {
     const parts = SECTIONS.map(([state, title]) => {
       const mine = runs.filter((run) => run.state === state).sort(order(state));
       if (mine.length === 0 && state === "scheduled") return null;
-      return h("section", { class: "panel" }, h("h2", {}, `${t(title)} (${number(mine.length)})`), mine.length === 0 ? sentence(t("no_runs")) : list(mine, state, t(title)));
+      return h("section", { class: "panel" }, h("h2", {}, `${t(title)} (${number(mine.length)})`), !live.told.has("runs") ? loading() : mine.length === 0 ? sentence(t("no_runs")) : list(mine, state, t(title)));
     });
     fill(body, parts);
     if (focused) [...body.querySelectorAll("button")].find((one) => one.getAttribute("aria-label") === focused)?.focus();
