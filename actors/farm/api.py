@@ -247,7 +247,7 @@ class Api:
         waits = self.farm.reason_for(record.run) if record.state is RunState.QUEUED else ""
         prices = self.farm.config.prices
         costs = None if attempts is None else costs_of(attempts, prices, self.farm.clock())
-        return run_view(record, waits, costs)
+        return run_view(record, waits, costs, self.farm.stands(record))
 
     async def object_of(self, request: Request) -> Mapping[str, Any]:
         """The body as an object; an empty one is an empty object."""

@@ -5,6 +5,7 @@ comes after it knows by the lock when the phones are free again.
 """
 
 import fcntl
+import itertools
 import json
 import os
 import shutil
@@ -79,6 +80,27 @@ class AttemptFiles:
             return None  # the report was cut: the attempt has its outcome all the same
         return found if isinstance(found, dict) else None
 
+    def set_aside(self) -> Path | None:
+        """Make room for the folder; returns where one of that name is now, that was there already.
+
+        That is so where a backup was restored which is older than the attempt.
+
+        Raises:
+            OSError: it cannot be moved.
+        """
+        if not self.folder.exists() and not self.folder.is_symlink():
+            return None
+        places = (self.out / f"{self.attempt}.earlier-{number}" for number in itertools.count(1))
+        place = next(one for one in places if not one.exists() and not one.is_symlink())
+        self.folder.rename(place)
+        return place
+
+    def last_written(self) -> float | None:
+        """When something of it was written last, in seconds since 1970; None: nothing was."""
+        found = [Path(at) / name for at, _, names in os.walk(self.folder) for name in names]
+        times = [changed for changed in map(_changed, (*found, self.log)) if changed is not None]
+        return max(times, default=None)
+
     def remove(self) -> None:
         """Remove the folder and everything beside it.
 
@@ -117,6 +139,8 @@ class AttemptEnd:
     """It was stopped because it played for too long."""
     failure: str = ""
     """Why there was no process, or what else there is to say."""
+    at: float | None = None
+    """When it ended, in seconds since 1970, where that was not now."""
 
 
 async def play(
@@ -178,6 +202,13 @@ def _locked(path: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _changed(path: Path) -> float | None:
+    try:
+        return path.lstat().st_mtime
+    except OSError:  # it went away in between, or was never there
+        return None
 
 
 def _size(path: Path) -> int:

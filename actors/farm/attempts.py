@@ -103,6 +103,9 @@ class Attempts:
         files = self.files(attempt.attempt)
         end, outcome = AttemptEnd(None), AttemptOutcome.WRONG
         try:
+            earlier = await trio.to_thread.run_sync(files.set_aside)
+            if earlier is not None:
+                emit("actors.farm.folder_set_aside", level="warning", attempt=attempt.attempt, now=str(earlier))
             argv = await trio.to_thread.run_sync(self._command, work, attempt)
         except (Refused, ScenarioError, PhonesDiffer) as error:
             end = AttemptEnd(None, failure=str(error))
@@ -153,12 +156,13 @@ class Attempts:
         async with self.changing:
             wish = self._playing[name].asked if name in self._playing else self._orphans.get(name)
             now = self._clock()
+            ended_at = now if end.at is None else min(now, max(end.at, attempt.started_at))
             write = partial(
                 Store.end,
                 attempt=name,
                 outcome=outcome,
                 following=partial(_following, now, wish),
-                now=now,
+                now=ended_at,
                 reason=end.failure,
                 exit_code=end.exit_code,
                 result=totals,
@@ -182,10 +186,14 @@ class Attempts:
 
     async def _bury(self, attempt: AttemptRecord) -> None:
         files = self.files(attempt.attempt)
+        at = None
+        if not await trio.to_thread.run_sync(files.is_alive):
+            # it may have ended days ago, and phones are not to be charged for the time that no farm ran
+            at = await trio.to_thread.run_sync(files.last_written) or attempt.started_at
         while await trio.to_thread.run_sync(files.is_alive):  # noqa: ASYNC110  # a lock can only be tried
             await trio.sleep(ORPHAN_SECONDS)
         reason = "the farm ended under it"
-        await self._end(attempt, self._orphans[attempt.attempt], AttemptEnd(None, failure=reason))
+        await self._end(attempt, self._orphans[attempt.attempt], AttemptEnd(None, failure=reason, at=at))
         self._on_end()
 
     def _command(self, work: Work, attempt: AttemptRecord) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ The state is copied first: whatever it says was read is in the findings, which a
 A file of findings is renamed into place whole, so each is read as it was before a change or after it.
 """
 
+import itertools
 import os
 import shutil
 import sqlite3
@@ -88,15 +89,16 @@ def restore(backup: Path, state: Path) -> Restored:
             found = _taken(database, backup)
         finally:
             database.close()
+        suffix = _free_suffix(state, place)
         if found is None:
-            return Restored(_swap_state(draft, state), None, has_findings=False)
+            return Restored(_swap_state(draft, state, suffix), None, has_findings=False)
         there = {tenant: content for tenant, content in found.items() if content is not None}
         lacking = tuple(sorted(set(found) - set(there)))
         if dict(_files(place)) == there:
-            return Restored(_swap_state(draft, state), None, has_findings=True, lacking=lacking)
+            return Restored(_swap_state(draft, state, suffix), None, has_findings=True, lacking=lacking)
         _write(fresh, there)
-        with _swapped(fresh, place) as kept:
-            return Restored(_swap_state(draft, state), kept, has_findings=True, lacking=lacking)
+        with _swapped(fresh, place, suffix) as kept:
+            return Restored(_swap_state(draft, state, suffix), kept, has_findings=True, lacking=lacking)
     except StoreError as error:
         raise StoreError(str(error).replace(str(draft), str(backup))) from error
     except OSError as error:
@@ -165,16 +167,14 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 @contextmanager
-def _swapped(fresh: Path, place: Path) -> Iterator[Path | None]:
+def _swapped(fresh: Path, place: Path, suffix: str) -> Iterator[Path | None]:
     """The fresh folder in its place while the block runs, and after it unless it raises; gives where the old one is.
 
     A kill in between leaves the old one there: with nothing in the place, a second restore does not touch it.
     """
     kept: Path | None = None
     if place.exists():
-        kept = place.with_name(f"{place.name}.before-restore")
-        if kept.exists():
-            shutil.rmtree(kept)
+        kept = place.with_name(place.name + suffix)
         place.rename(kept)
     try:
         fresh.rename(place)
@@ -187,11 +187,17 @@ def _swapped(fresh: Path, place: Path) -> Iterator[Path | None]:
         raise
 
 
-def _swap_state(draft: Path, path: Path) -> Path | None:
+def _free_suffix(*places: Path) -> str:
+    """For what is kept: one restore must not destroy what another one kept."""
+    suffixes = (".before-restore" if number == 1 else f".before-restore-{number}" for number in itertools.count(1))
+    return next(one for one in suffixes if not any(place.with_name(place.name + one).exists() for place in places))
+
+
+def _swap_state(draft: Path, path: Path, suffix: str) -> Path | None:
     kept: Path | None = None
     if path.exists():
         _take_in_log(path)
-        kept = path.with_name(f"{path.name}.before-restore")
+        kept = path.with_name(path.name + suffix)
         path.replace(kept)
     for suffix in ("-wal", "-shm"):  # of the state that was there: it would be played into the new one
         path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -79,6 +79,7 @@ class Farm:
     engines: FarmEngines = attrs.field(init=False)
     findings: FindingsDesk = attrs.field(init=False)
     _reasons: Mapping[str, str] = attrs.field(factory=dict, init=False)
+    _standing: dict[str, str] = attrs.field(factory=dict, init=False)
     _wake: trio.Event = attrs.field(factory=trio.Event, init=False)
     _ending: bool = attrs.field(default=False, init=False)
     _last: FarmStatistics | None = attrs.field(default=None, init=False)
@@ -135,6 +136,7 @@ class Farm:
         await self._ask_run(run, {"command": "resume", "phone": phone})
         if phone is None:
             await self._ask_run(run, {"command": "go_on"})
+            self._standing.pop(run, None)
         return record
 
     async def hold(self, run: str, user: str) -> RunRecord:
@@ -147,6 +149,7 @@ class Farm:
         if record.state is not RunState.RUNNING:
             raise Refused("only a run that plays can be held; without 'hold', it is kept from starting")
         await self._ask_run(run, {"command": "hold", "by": user})
+        self._standing[run] = f"stands still: held by {user}"
         return record
 
     async def _ask_run(self, run: str, request: Mapping[str, Any]) -> None:
@@ -192,6 +195,10 @@ class Farm:
     def reason_for(self, run: str) -> str:
         """Why a run waits, as of the last look."""
         return self._reasons.get(run, "")
+
+    def stands(self, record: RunRecord) -> str | None:
+        """Why a run that plays stands still; None: it does not."""
+        return self._standing.get(record.run) if record.state is RunState.RUNNING else None
 
     def files(self, attempt: str) -> AttemptFiles:
         """Where an attempt's files are."""
@@ -335,6 +342,7 @@ class Farm:
         except Refused as error:  # cancelled or paused since the queue was looked at
             emit("actors.farm.start_refused", run=run, reason=str(error))
             return
+        self._standing.pop(run, None)  # of an attempt before
         self.attempts.begin(work, attempt)
 
     def _source_of(self, found: Submission) -> bytes:

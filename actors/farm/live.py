@@ -115,7 +115,11 @@ class Live:
         tenant = caller.only_tenant
         found = await self.farm.store.do(partial(Store.runs, tenant=tenant, limit=RUNS_SHOWN))
         return {
-            one.run: run_view(one, self.farm.reason_for(one.run) if one.state is RunState.QUEUED else "")
+            one.run: run_view(
+                one,
+                self.farm.reason_for(one.run) if one.state is RunState.QUEUED else "",
+                stands=self.farm.stands(one),
+            )
             for one in found
         }
 

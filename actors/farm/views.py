@@ -18,13 +18,16 @@ def moment(seconds: float | None) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def run_view(record: RunRecord, waits_for: str = "", costs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def run_view(
+    record: RunRecord, waits_for: str = "", costs: Mapping[str, Any] | None = None, stands: str | None = None
+) -> dict[str, Any]:
     """One run, without its attempts.
 
     Args:
         record: The run.
         waits_for: Why it waits, where it does.
         costs: Of all its attempts, as `costs_of` has them; None: they are not shown.
+        stands: Why it stands still while it plays; None: it does not.
     """
     work = record.work
     shown = {} if costs is None else {"costs": costs}
@@ -32,8 +35,8 @@ def run_view(record: RunRecord, waits_for: str = "", costs: Mapping[str, Any] | 
         "run": record.run,
         "number": record.number,
         "state": record.state.value,
-        "held": record.held,
-        "reason": record.held or waits_for or record.reason,
+        "held": record.held or stands,
+        "reason": record.held or stands or waits_for or record.reason,
         "flaky": record.flaky,
         "pinned": record.pinned,
         "tenant": work.tenant,

@@ -286,7 +286,10 @@ def test_the_commands_and_their_exit_codes(
     old = command("restore", "old")
     assert (old.exit_code, "holds no findings" in old.output) == (0, True)
     whole = command("restore", "first")
-    assert (whole.exit_code, str(folder / "findings.before-restore") in whole.output) == (0, True)
+    assert (whole.exit_code, str(folder / "findings.before-restore-2") in whole.output) == (0, True)
+    assert {one.name for one in folder.glob("*.before-restore*")} == {
+        *("state.sqlite3.before-restore", "state.sqlite3.before-restore-2", "findings.before-restore-2")
+    }
     lacking = command("restore", "partly")
     assert (lacking.exit_code, "findings of other were damaged" in lacking.output) == (0, True)
     assert load_findings(folder / "findings" / "games.json") == judged()

@@ -1,5 +1,6 @@
 """The farm at work, with processes that stand in for `corral run`."""
 
+import time
 from pathlib import Path
 
 import attrs
@@ -136,6 +137,40 @@ async def test_a_drain_that_takes_too_long_cuts_what_plays_and_it_is_queued_agai
 
         assert record.state is RunState.QUEUED
         assert (await attempts_of(farm, run))[0].outcome is AttemptOutcome.INTERRUPTED
+
+
+async def test_time_without_a_farm_is_no_phone_time(tmp_path: Path) -> None:
+    write_scenario(tmp_path, "long", "seconds=600")
+    config = farm_config(tmp_path)
+    async with open_farm(config, program=PROGRAM) as farm:
+        run = (await submit(farm, "long")).run
+        await wait_playing(farm, run)
+    days_later = time.time() + 3 * 86400
+    async with open_farm(config, program=PROGRAM, clock=lambda: days_later) as farm:
+        await farm.pause_phone(WHOLE_FARM, "ann")
+        await wait_run(farm, run, lambda one: one.state is RunState.QUEUED)
+        (attempt,) = await attempts_of(farm, run)
+
+    assert attempt.outcome is AttemptOutcome.INTERRUPTED
+    assert attempt.ended_at is not None
+    assert 0 <= attempt.ended_at - attempt.started_at < 3600
+
+
+async def test_a_folder_of_a_state_that_was_lost_is_set_aside(tmp_path: Path) -> None:
+    write_scenario(tmp_path, "good")
+    async with open_farm(farm_config(tmp_path), program=PROGRAM) as farm:
+        await farm.pause_phone(WHOLE_FARM, "ann")
+        run = (await submit(farm, "good")).run
+        for number in (1, 2):
+            folder = farm.files(run).folder if number == 1 else farm.files(f"{run}.earlier-1").folder
+            folder.mkdir(parents=True)
+            (folder / "kept").write_text(f"{number}")
+        await farm.resume_phone(WHOLE_FARM)
+
+        assert (await wait_over(farm, run)).state is RunState.SUCCEEDED
+        assert (farm.files(f"{run}.earlier-2").folder / "kept").read_text() == "1"
+        assert not (farm.files(run).folder / "kept").exists()
+        assert farm.files(run).totals() is not None
 
 
 async def test_a_cancel_is_not_lost_between_two_attempts(tmp_path: Path) -> None:

@@ -146,8 +146,12 @@ async def test_a_run_that_plays_is_held_and_goes_on(tmp_path: Path) -> None:
             held = await served.call("games.operator", "POST", path_of("runs", run, "pause"), {"hold": True})
             assert held.json["state"] == "running"
             assert door.asked[-1] == {"command": "hold", "by": "operator-games"}
+            shown = (await served.call("games.viewer", "GET", path_of("runs", run))).json
+            assert (shown["state"], shown["held"]) == ("running", "stands still: held by operator-games")
+            assert shown["reason"] == shown["held"] == held.json["held"]
             await served.call("games.operator", "POST", path_of("runs", run, "resume"))
             assert [one["command"] for one in door.asked[-2:]] == ["resume", "go_on"]
+            assert (await served.call("games.viewer", "GET", path_of("runs", run))).json["held"] is None
             wrong = path_of("runs", run, "pause")
             assert await status_of(served, "games.operator", "POST", wrong, {"hold": "yes"}) == 400
             assert await status_of(served, "other.operator", "POST", wrong, {"hold": True}) == 404

@@ -10,7 +10,7 @@ import pytest
 from actors.farm.engines import RolloutState
 from actors.farm.figures import ENGINE_STATES
 from actors.farm.work import AttemptOutcome, RunState
-from actors.live_log import DONE, FAILED, STOPPED, UNDER_WAY
+from actors.live_log import DONE, FAILED, NO_EFFECT, SEEN, STOPPED, UNDER_WAY
 from actors.phone import UNAUTHORIZED
 from actors.results.finding_words import FindingKind, FindingState
 from actors.token_store import Role
@@ -45,6 +45,10 @@ def test_every_text_that_is_used_is_there() -> None:
     assert used - english.keys() == set()
 
 
+def snake_case(kind: type) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
+
+
 def phone_states() -> set[str]:
     """Those that the actors of phones write down: they are words for people, and no enumeration."""
     sources = (ROOT / f"{name}.py" for name in ("fleet", "fleet_phones", "phone", "setup"))
@@ -60,9 +64,9 @@ def phone_states() -> set[str]:
         ("circuit", set(CircuitState)),
         ("finding", set(FindingKind)),
         ("role", set(Role)),
-        ("outcome", {UNDER_WAY, DONE, FAILED, STOPPED}),
+        ("outcome", {UNDER_WAY, DONE, FAILED, STOPPED, SEEN, NO_EFFECT}),
         ("plan", {"next", "committed", "skipped", "stale"}),
-        ("kind", {*(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", one.__name__).lower() for one in get_args(Action)), "restart"}),
+        ("kind", {"restart", "restart_app", *map(snake_case, get_args(Action))}),
         ("end", set(LAST_STAGES)),
     ],
 )
