@@ -129,7 +129,16 @@ def demo(folder: Path, port: int | None, scenarios: Path | None) -> None:
     from actors.farm import running  # noqa: PLC0415
 
     bundled = Path(__file__).resolve().parents[2] / "scenarios"
-    sys.exit(running.demo(folder, scenarios or bundled, port, tell=click.echo))
+
+    def tell(link: str) -> None:
+        click.echo(link)
+        url = link.partition("/wall/")[0]
+        hint = (
+            f"Ctrl-C ends it. It is all in {folder}; to work with it: --url {url} --token-file {folder / 'token'}"
+        )
+        click.echo(hint, err=True)
+
+    sys.exit(running.demo(folder, scenarios or bundled, port, tell=tell))
 
 
 @farm.command()

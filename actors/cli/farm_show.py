@@ -1,5 +1,7 @@
 """What `corral farm` prints for people. Text of scenarios and phones is data: nothing in it steers a terminal."""
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,7 +9,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-_WHOLE = frozenset({"run", "attempt", "phone", "state"})  # what somebody copies, or looks for
+WIDE = 240  # characters
+_WHOLE = frozenset({"run", "attempt", "phone", "state", "engine", "submitted_at"})  # what somebody copies, or looks for
 
 
 def plain(text: str, keep: str = "") -> str:
@@ -86,8 +89,13 @@ def phones_table(phones: Sequence[Mapping[str, Any]]) -> Table:
 
 def print_engines(look: Mapping[str, Any]) -> None:
     """One line an engine, the latest rollout, and what of it was not done."""
-    columns = ("engine", "model", "state", "version", "running", "queued", "concurrency", "homes", "kv_usage")
-    parts: list[RenderableType] = [_table((*columns, "tpot_ms", "ttft_ms", "cached_share", "reason"), look["engines"])]
+    if not look["engines"]:
+        _console().print(
+            Text("this farm has no engines of its own: each run starts, or attaches to, those of its scenario")
+        )
+        return
+    columns = ("engine", "state", "running", "queued", "concurrency", "homes", "kv_usage", "tpot_ms", "cached_share")
+    parts: list[RenderableType] = [_table((*columns, "reason"), look["engines"])]
     rollout = look.get("rollout")
     if rollout is not None:
         done = f"{rollout['done']} of {len(rollout['steps'])} changes"
@@ -112,10 +120,14 @@ def _cell(value: Any) -> Text:
         return Text("-")
     if isinstance(value, list):
         value = ", ".join(str(one) for one in value)
+    elif isinstance(value, float):
+        value = f"{value:.4g}"
     elif isinstance(value, Mapping):
         value = " ".join(str(one) for one in value.values())
     return Text(plain(str(value)))
 
 
 def _console() -> Console:
-    return Console(highlight=False)
+    """On a terminal as wide as that; a file or a pipe has no width, and is better read unbroken."""
+    is_wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(highlight=False, width=WIDE if is_wide else None)

@@ -24,6 +24,8 @@ ORPHAN_SECONDS = 0.5  # between two looks whether a process of the daemon before
 RETRY_SECONDS = 5.0  # after the state could not be written: a full disk, most often
 
 _ENDED = counter("actors_farm_ended_tasks_total", "Attempts that ended.", ["outcome"])
+for _outcome in AttemptOutcome:
+    _ENDED.labels(_outcome.value)  # there from the start: what grows from nothing is no increase to Prometheus
 _FAILED = counter("actors_farm_state_retries_total", "Times that the state could not be read or written.")
 
 

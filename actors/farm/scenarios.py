@@ -1,5 +1,6 @@
 """The folder of scenarios that may be submitted by name. Blocks."""
 
+import tomllib
 from pathlib import Path
 
 from actors.farm.store import Refused
@@ -11,7 +12,17 @@ def scenario_names(folder: Path) -> list[str]:
     """What may be submitted; rule files and the like, as `battler.rules.toml`, lie there as well."""
     root = folder.resolve()
     files = (file for file in root.glob("*.toml") if "." not in file.stem and file.is_file())
-    return sorted(file.stem for file in files if file.resolve().parent == root)
+    return sorted(file.stem for file in files if file.resolve().parent == root and not _is_other(file))
+
+
+def _is_other(file: Path) -> bool:
+    """It is a plan of faults, or whatever else has no app to play. What cannot be read is told of when it is played."""
+    try:
+        with file.open("rb") as opened:
+            found = tomllib.loads(opened.read(MAX_BYTES).decode())
+    except (OSError, ValueError):
+        return False
+    return "apps" not in found
 
 
 def file_of(folder: Path, name: str) -> Path:

@@ -36,7 +36,10 @@ async def test_a_day_at_the_farm(tmp_path: Path) -> None:
 
         listed = await corral(served, "list", "--json")
         assert {one["run"] for one in json.loads(listed.output)} == {run, mine, long, json.loads(daily.output)["run"]}
+        (row,) = (await corral(served, "list", "--state", "succeeded", "--limit", "1")).output.splitlines()[1:]
+        assert "games" in row, "a pipe gets a line a run, however long"
         assert run in (await corral(served, "list", "--state", "succeeded")).output
+        assert "no engines" in (await corral(served, "engines")).output
         shown = (await corral(served, "show", run)).output
         assert "succeeded" in shown
         assert "operator-games" in shown

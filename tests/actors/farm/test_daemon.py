@@ -322,6 +322,7 @@ async def test_a_farm_folder_serves_one_daemon(tmp_path: Path) -> None:
 async def test_scenarios_by_name_are_those_of_the_folder(tmp_path: Path) -> None:
     write_scenario(tmp_path, "good")
     (tmp_path / "scenarios" / "x.rules.toml").write_text("")
+    (tmp_path / "scenarios" / "faults.toml").write_text("[[faults]]\nkind = 'hang'\n")  # lies there too, and is none
     (tmp_path / "secret.toml").write_text("secret = 1")
     (tmp_path / "scenarios" / "link.toml").symlink_to(tmp_path / "secret.toml")
     async with open_farm(farm_config(tmp_path), program=PROGRAM) as farm:
