@@ -133,9 +133,7 @@ def demo(folder: Path, port: int | None, scenarios: Path | None) -> None:
     def tell(link: str) -> None:
         click.echo(link)
         url = link.partition("/wall/")[0]
-        hint = (
-            f"Ctrl-C ends it. It is all in {folder}; to work with it: --url {url} --token-file {folder / 'token'}"
-        )
+        hint = f"Ctrl-C ends it. It is all in {folder}; to work with it: --url {url} --token-file {folder / 'token'}"
         click.echo(hint, err=True)
 
     sys.exit(running.demo(folder, scenarios or bundled, port, tell=tell))

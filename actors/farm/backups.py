@@ -9,7 +9,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import attrs
@@ -19,6 +19,7 @@ from actors.farm.findings_desk import FOLDER
 from actors.results.findings_store import FindingsUnreadable, parse_findings
 from runtime.ids import is_legal_id
 
+NEEDED_TABLES = frozenset({"runs", "attempts", "reservations", "pauses", "audit"})  # of the first release
 TABLE = "backup_findings"  # is in backups alone, and never in the state of a farm
 MAX_WHY = 300  # characters; it may quote the file
 _SUFFIX = ".json"
@@ -84,6 +85,7 @@ def restore(backup: Path, state: Path) -> Restored:
     try:
         shutil.copyfile(backup, draft)
         draft.chmod(0o600)
+        _check_is_state(draft)
         database = open_database(draft)  # complete, and of a version that is known
         try:
             found = _taken(database, backup)
@@ -193,28 +195,45 @@ def _free_suffix(*places: Path) -> str:
     return next(one for one in suffixes if not any(place.with_name(place.name + one).exists() for place in places))
 
 
+def _check_is_state(draft: Path) -> None:
+    """An empty file, or another program's, would be taken for a state that is still to be made."""
+    try:
+        with closing(sqlite3.connect(draft)) as opened:
+            there = {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.Error as error:
+        raise StoreError(f"{draft} is no state of a farm, or is damaged: {error}") from error
+    if not there >= NEEDED_TABLES:
+        raise StoreError(f"{draft} is no state of a farm: it has no table {min(NEEDED_TABLES - there)!r}")
+
+
 def _swap_state(draft: Path, path: Path, suffix: str) -> Path | None:
     kept: Path | None = None
     if path.exists():
         _take_in_log(path)
         kept = path.with_name(path.name + suffix)
         path.replace(kept)
-    for suffix in ("-wal", "-shm"):  # of the state that was there: it would be played into the new one
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    for log in ("-wal", "-shm"):  # of the state that was there, and goes with it: the new one must not take it in
+        left = path.with_name(path.name + log)
+        if kept is not None and left.exists():
+            left.replace(kept.with_name(kept.name + log))
+        left.unlink(missing_ok=True)
     draft.replace(path)
     return kept
 
 
 def _take_in_log(path: Path) -> None:
-    """Have the write-ahead log of a state taken into it, if it can be read at all; a damaged one is kept as it is."""
+    """Have the write-ahead log of a state taken into it, if it can be read at all; a damaged one is kept as it is.
+
+    Raises:
+        StoreError: somebody reads it at the moment.
+    """
     try:
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS)
-        try:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        finally:
-            connection.close()
+        with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as opened:
+            is_busy, *_ = opened.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except sqlite3.Error:
         return
+    if is_busy:
+        raise StoreError(f"{path} is being read by another process: end that first; nothing was restored")
 
 
 def _unlink(draft: Path) -> None:

@@ -5,13 +5,21 @@ release wrote and this one cannot read is as good as none.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 import cattrs
 
 from actors.farm.database import Database
-from actors.farm.rollout import AddEngine, ChangeAdapter, Holdback, RemoveEngine, ReplaceEngine, Step
+from actors.farm.rollout import (
+    AddEngine,
+    ChangeAdapter,
+    Holdback,
+    RemoveEngine,
+    ReplaceEngine,
+    Step,
+    without_secrets,
+)
 from runtime.ids import EngineId
 from runtime.telemetry import emit
 
@@ -43,11 +51,22 @@ class EngineStore:
         return tuple(found)
 
     def hold(self, held: Sequence[Holdback]) -> None:
-        """Keep these, and none that were kept before."""
-        rows = [(_NAMES[type(one.step)], json.dumps(cattrs.unstructure(one.step)), int(one.refused)) for one in held]
+        """Keep these, and none that were kept before. Values of environment variables are left out."""
+        rows = [
+            (_NAMES[type(step)], json.dumps(cattrs.unstructure(step)), int(one.refused))
+            for one in held
+            if (step := without_secrets(one.step)) is not None
+        ]
         with self._db.changing() as db:
             db.execute("DELETE FROM held_changes")
             db.executemany("INSERT INTO held_changes (kind, step, refused) VALUES (?, ?, ?)", rows)
+
+    def keep(self, held: Sequence[Holdback], drained: Collection[EngineId]) -> None:
+        """Keep these changes and drained engines, and none of before: the configuration may know them no more."""
+        self.hold(held)
+        with self._db.changing() as db:
+            db.execute("DELETE FROM drained_engines")
+            db.executemany("INSERT INTO drained_engines (engine) VALUES (?)", [(engine,) for engine in drained])
 
     def drained(self) -> frozenset[EngineId]:
         """Engines that an operator took out."""

@@ -10,6 +10,7 @@ import trio
 
 from actors.engine import ENGINE_INTENSITY, engine_spec_for
 from actors.farm.config import FarmConfig
+from actors.farm.database import StoreError
 from actors.farm.engine_tally import EngineTally, Rates
 from actors.farm.rollout import (
     AddEngine,
@@ -42,6 +43,8 @@ HELD_ADVICE = (
     "they run as before a change that was rolled back or stopped; correct the file, or send SIGHUP to try it again"
 )
 MOST_FAILED_STARTS = 3  # of a changed engine, until it counts as bad
+RETRY_SECONDS = 5.0  # until the state is written again, which a change waits for
+DRAINED = Judgement(Verdict.GOOD, "it is drained, and starts so when it is taken back")
 FOR_EVER = attrs.evolve(
     ENGINE_INTENSITY, max_restarts=1_000_000_000
 )  # a farm waits for an engine that is away for a night
@@ -96,6 +99,8 @@ class FarmEngines:
     _tenants: dict[str, TenantConfig] = attrs.field(factory=dict, init=False)
     _drained: set[EngineId] = attrs.field(factory=set, init=False)
     _held: tuple[Holdback, ...] = attrs.field(default=(), init=False)
+    _moving: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+    """Held while an engine is stopped, and started: one that is stopped half is neither."""
     _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
     _working: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
 
@@ -143,7 +148,9 @@ class FarmEngines:
         await self.store.do(lambda store: store.engines.drain(engine))
         self._drained.add(engine)
         emit("actors.farm.engine_drained", engine=engine)
-        await self._stop(engine)
+        async with self._moving:
+            if engine in self._drained:
+                await self._stop(engine)
 
     async def undrain(self, engine: EngineId) -> None:
         """Start it again.
@@ -153,7 +160,7 @@ class FarmEngines:
         """
         self._known(engine)
         await self.store.do(lambda store: store.engines.undrain(engine))
-        if engine in self._drained:
+        async with self._moving:
             self._drained.discard(engine)
             self._start(self._known(engine))
 
@@ -179,15 +186,15 @@ class FarmEngines:
         """Start all engines at once, but without changes that were not found good; then follow the file, for ever."""
         first = self.config()
         held = await self.store.do(lambda store: store.engines.held())
-        self._drained = set(await self.store.do(lambda store: store.engines.drained()))
+        drained = await self.store.do(lambda store: store.engines.drained())
         engines, self._tenants, self._held = as_before(first.engines, first.tenants, held)
-        await self.store.do(lambda store: store.engines.hold(self._held))
+        self._drained = {engine.id for engine in engines} & drained
+        await self.store.do(lambda store: store.engines.keep(self._held, self._drained))
         for tenant, config in self._tenants.items():
             self.pool.set_tenant(TenantId(tenant), config)
         for engine in engines:
             self._running[engine.id] = engine
-            if engine.id not in self._drained:
-                self._start(engine)
+            self._start(engine)
         if self.held:
             emit("actors.farm.engines_held_back", level="warning", changes=self.held, advice=HELD_ADVICE)
         task_status.started()
@@ -223,8 +230,7 @@ class FarmEngines:
         if rollout.state is RolloutState.RUNNING:
             rollout.state = RolloutState.STOPPED
             for config in self.configured:  # one may have been stopped, and not started again
-                if config.id not in self._drained and self.child(config.id) is None:
-                    self._start(config)
+                self._start(config)
         left = steps_for(self.configured, wanted.engines, self._tenants, wanted.tenants)
         await self._hold(left, refused=True)
         level = "error" if rollout.state is RolloutState.ROLLED_BACK else "info"
@@ -235,9 +241,14 @@ class FarmEngines:
     async def _hold(self, steps: Sequence[Step], *, refused: bool = False) -> None:
         """Keep what is not done, so that a restart begins as before it."""
         held = tuple(Holdback(step, refused) for step in steps)
-        if held != self._held:
-            await self.store.do(lambda store: store.engines.hold(held))
-            self._held = held
+        while held != self._held:
+            try:
+                await self.store.do(lambda store: store.engines.hold(held))
+            except StoreError as error:
+                emit("actors.farm.state_failed", level="error", error=str(error), about="a change of engines")
+                await trio.sleep(RETRY_SECONDS)
+            else:
+                self._held = held
 
     async def _do(self, step: Step, wanted: FarmConfig) -> Judgement:
         match step:
@@ -246,10 +257,11 @@ class FarmEngines:
                 self._start(new)
                 return Judgement(Verdict.GOOD, "started")
             case RemoveEngine(old=old):
-                await self._stop(old.id)
-                self._running.pop(old.id, None)
-                await self.store.do(lambda store: store.engines.undrain(old.id))
-                self._drained.discard(old.id)
+                async with self._moving:
+                    await self._stop(old.id)
+                    await self.store.do(lambda store: store.engines.undrain(old.id))
+                    self._running.pop(old.id, None)
+                    self._drained.discard(old.id)
                 return Judgement(Verdict.GOOD, "removed")
             case ReplaceEngine():
                 return await self._replace(step, wanted)
@@ -258,20 +270,20 @@ class FarmEngines:
 
     async def _replace(self, step: ReplaceEngine, wanted: FarmConfig) -> Judgement:
         engine = step.new.id
-        self._running[engine] = step.new
-        if engine in self._drained:
-            return Judgement(Verdict.GOOD, "it is drained, and starts so when it is taken back")
-        await self._stop(engine)
-        before = self.tally.forget_engine(engine)  # only now: what was out has ended as well
-        self._start(step.new)
+        async with self._moving:
+            await self._stop(engine)
+            before = self.tally.forget_engine(engine)  # only now: what was out has ended as well
+            self._running[engine] = step.new
+            self._start(step.new)
         judgement = await self._wait_ready(engine, wanted)
         if judgement is None:
             judgement = await self._watch(lambda: self.tally.engine(engine), before, wanted, engine)
         if judgement.verdict is Verdict.BAD:
-            await self._stop(engine)
-            self.tally.forget_engine(engine)
-            self._running[engine] = step.old
-            self._start(step.old)
+            async with self._moving:
+                await self._stop(engine)
+                self.tally.forget_engine(engine)
+                self._running[engine] = step.old
+                self._start(step.old)
         return judgement
 
     async def _change_adapter(self, step: ChangeAdapter, wanted: FarmConfig) -> Judgement:
@@ -286,6 +298,8 @@ class FarmEngines:
         """None once it is ready."""
         with trio.move_on_after(wanted.rollout.start_minutes * 60.0):
             while True:
+                if engine in self._drained:
+                    return DRAINED
                 child = self.child(engine)
                 if child is None or child.restarts >= MOST_FAILED_STARTS:
                     break
@@ -302,6 +316,8 @@ class FarmEngines:
         began, child = trio.current_time(), None if engine is None else self.child(engine)
         restarts = child.restarts if child is not None else 0
         while True:
+            if engine is not None and engine in self._drained:
+                return DRAINED
             crashed = None
             child = None if engine is None else self.child(engine)
             if child is not None and child.restarts > restarts:
@@ -319,11 +335,15 @@ class FarmEngines:
         self.pool.set_tenant(tenant, config)
 
     def _start(self, config: EngineConfig) -> None:
+        """Start it, unless it is drained or there already."""
+        if config.id in self._drained or self.child(config.id) is not None:
+            return
         spec = attrs.evolve(engine_spec_for(config, self.pool, self._logs), intensity=FOR_EVER)
         self._supervisor.start_child_nowait(spec)
 
     async def _stop(self, engine: EngineId) -> None:
-        with suppress(ChildError):  # it has none: it was drained
+        # shielded, bounded by its grace: one that were stopped half could not be started again
+        with trio.CancelScope(shield=True), suppress(ChildError):  # it has none: it was drained
             await self._supervisor.stop_child(_child_name(engine))
 
 

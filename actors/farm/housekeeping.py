@@ -61,7 +61,11 @@ async def retain(
 
 
 async def _remove(removals: Sequence[Removal], folder: Path, store: StoreDesk) -> list[str]:
+    gone = []
     for removal in removals:
+        there = {one.attempt: one for one in await store.do(Store.stored)}
+        if removal.attempt not in there or there[removal.attempt].pinned:
+            continue  # somebody pinned it, or removed it, while others were removed
         await trio.to_thread.run_sync(AttemptFiles(folder, removal.attempt).remove)
         await store.do(partial(Store.mark_removed, attempt=removal.attempt, why=removal.why))
         if removal.scanned:
@@ -69,4 +73,5 @@ async def _remove(removals: Sequence[Removal], folder: Path, store: StoreDesk) -
         else:
             why = f"{removal.why}, and it could not be read before: what went wrong in it is in no finding"
             emit("actors.farm.unread_folder_removed", level="warning", attempt=removal.attempt, why=why)
-    return [removal.attempt for removal in removals]
+        gone.append(removal.attempt)
+    return gone

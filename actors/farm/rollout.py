@@ -120,6 +120,30 @@ class Holdback:
     """It, or one before it, went badly, or an operator stopped it: it waits until the configuration is read again."""
 
 
+def without_secrets(step: Step) -> Step | None:
+    """The step as it may be kept: values of environment variables are left out. None: nothing of it is left."""
+    match step:
+        case ReplaceEngine(old=old, new=new):
+            return None if _bare(old) == _bare(new) else ReplaceEngine(_bare(old), _bare(new))
+        case RemoveEngine(old=old):
+            return step if _bare(old) == old else None
+        case AddEngine():
+            return None
+    return step
+
+
+def _bare(engine: EngineConfig) -> EngineConfig:
+    return _dressed(engine, None)
+
+
+def _dressed(engine: EngineConfig, other: EngineConfig | None) -> EngineConfig:
+    """The engine with the other one's environment."""
+    if engine.launch is None:
+        return engine
+    environment = {} if other is None or other.launch is None else other.launch.environment
+    return attrs.evolve(engine, launch=attrs.evolve(engine.launch, environment=environment))
+
+
 def as_before(
     engines: Sequence[EngineConfig], tenants: Mapping[str, TenantConfig], held: Sequence[Holdback]
 ) -> tuple[tuple[EngineConfig, ...], dict[str, TenantConfig], tuple[Holdback, ...]]:
@@ -128,7 +152,8 @@ def as_before(
     Args:
         engines: As configured.
         tenants: As configured.
-        held: What was not done when it ended.
+        held: What was not done when it ended. What was under way was never found good, whatever the file says by now;
+            what was refused matters as long as the file says the same.
 
     Returns:
         Engines, tenants, and those of `held` that the configuration still asks for.
@@ -136,12 +161,14 @@ def as_before(
     found, known, kept = {engine.id: engine for engine in engines}, dict(tenants), []
     for one in held:
         match one.step:
-            case ReplaceEngine(old=old, new=new) if found.get(new.id) == new:
-                found[new.id] = old
+            case ReplaceEngine(old=old, new=new) if new.id in found and (
+                not one.refused or _bare(found[new.id]) == _bare(new)
+            ):
+                found[new.id] = _dressed(old, found[new.id])
             case RemoveEngine(old=old) if old.id not in found:
                 found[old.id] = old
             case ChangeAdapter(tenant=tenant, old=before, new=after) if (
-                known.get(tenant, TenantConfig()).adapter == after.adapter
+                not one.refused or known.get(tenant, TenantConfig()).adapter == after.adapter
             ):
                 known[tenant] = attrs.evolve(known.get(tenant, TenantConfig()), adapter=before.adapter)
             case _:

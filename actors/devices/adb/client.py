@@ -22,7 +22,7 @@ from actors.devices.base import DeviceError, DeviceTimeout
 HOST = "127.0.0.1"
 HOST_CALL_SECONDS = 5.0  # the server answers from memory; a loaded machine needs a second
 CONNECT_SECONDS = 12.0  # adb itself gives a silent phone 10 s
-TURN_SECONDS = 1.0  # a phone that has not answered by then is likely dead, and must not keep the others waiting
+TURN_SECONDS = 0.5  # a phone that has not answered by then is likely dead, and must not keep the others waiting
 FORWARD_SECONDS = 5.0
 RECEIVE_SIZE = 256 * 1024
 _STATUS_SIZE = 4

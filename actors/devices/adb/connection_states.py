@@ -19,6 +19,8 @@ AUTHORIZE_SECONDS = 3.0  # a phone that takes our key at once is `unauthorized` 
 RECONNECT_SECONDS = 0.5  # the first pause of a phone that refuses or is not up yet; it doubles
 RECONNECT_CAP_SECONDS = 8.0
 AT_ONCE = 4  # connects under way; the client of a server that does not bear that lets them begin one by one
+SLOW_SECONDS = 1.0  # a connect that takes longer is likely of a dead phone, and keeps no other one from its turn
+MOST_AT_ONCE = 64  # with those
 STAGGER_SECONDS = 0.02  # between two connects: a restarted server must not meet a hundred in one moment
 PROBES_AT_ONCE = 8
 PROBE_EVERY_SECONDS = 15.0  # of a phone that nobody else has heard from
@@ -80,6 +82,8 @@ class PhoneConnection:
     """When it last answered, whoever asked."""
     connected: bool = False
     """A connect of ours may have been heard."""
+    begun_at: float = -math.inf
+    """Our latest connect."""
 
     @property
     def is_network(self) -> bool:
@@ -195,15 +199,19 @@ class ConnectionStates:
         steps = [(address, Step.DISCONNECT) for address in sorted(self._unwanted)]
         self._unwanted.clear()
         probing = sum(phone.busy is Step.PROBE for phone in self._phones.values())
-        connecting = sum(phone.busy in (Step.CONNECT, Step.HEAL) for phone in self._phones.values())
-        for phone in sorted(self._phones.values(), key=lambda phone: phone.since):
+        under_way = [phone for phone in self._phones.values() if phone.busy in (Step.CONNECT, Step.HEAL)]
+        quick = sum(now - phone.begun_at < SLOW_SECONDS for phone in under_way)
+        room = min(self.at_once - quick, MOST_AT_ONCE - len(under_way))
+        # those that answered before first: of twenty dead phones each would take a second from them
+        for phone in sorted(self._phones.values(), key=lambda phone: (min(phone.failures, 1), phone.since)):
             step = _step_for(phone, now)
             if step is None:
                 continue
             if step is Step.PROBE and probing < PROBES_AT_ONCE:
                 probing += 1
-            elif step in (Step.CONNECT, Step.HEAL) and connecting < self.at_once and now >= self._door_opens_at:
-                connecting += 1
+            elif step in (Step.CONNECT, Step.HEAL) and room > 0 and now >= self._door_opens_at:
+                room -= 1
+                phone.begun_at = now
                 self._door_opens_at = now + STAGGER_SECONDS
                 phone.failures += 1
                 pause = min(RECONNECT_CAP_SECONDS, RECONNECT_SECONDS * 2.0 ** min(phone.failures - 1, 10))
@@ -221,6 +229,8 @@ class ConnectionStates:
         for phone in self._phones.values():
             if phone.busy is None:
                 due += [at for at in _times_of(phone) if at > now]
+            elif phone.begun_at + SLOW_SECONDS > now:
+                due.append(phone.begun_at + SLOW_SECONDS)
         return min(due, default=math.inf)
 
     @property

@@ -35,7 +35,7 @@ ALIVE_TRIES = 3  # in a row: half a minute of silence
 GRACE_SECONDS = 2.0
 FIRST_ROBUST_VERSION = 36  # of those tried: 29 dies now and then of connects that overlap, 36 of none in 300 times 64
 LOG_TAIL_BYTES = 2000
-_VERSION = re.compile(rb"^Version (\d+)\.", re.MULTILINE)
+_VERSION = re.compile(rb"^Version (\d{1,4})\.", re.MULTILINE)
 _LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
 
 # read by adb: it would otherwise look for emulators on ports 5555 to 5585 and list them beside our phones,

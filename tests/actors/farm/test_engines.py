@@ -4,7 +4,7 @@ import contextlib
 import json
 import sqlite3
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,14 @@ import trio
 from actors.farm.client import FarmRefused
 from actors.farm.config import FarmConfig, SimulatedPool
 from actors.farm.daemon import PROGRAM, open_farm
-from actors.farm.database import open_database
+from actors.farm.database import StoreError, open_database
+from actors.farm.engine_store import EngineStore
 from actors.farm.engine_views import engine_views, rollout_view
 from actors.farm.engines import FarmEngines, NoEngine, Rollout, RolloutState, open_engines
-from actors.farm.rollout import RolloutConfig, shown
+from actors.farm.rollout import Holdback, RolloutConfig, shown
 from actors.farm.store import Store, StoreDesk
 from actors.farm.work import RunState
-from inference.config import EngineConfig, LaunchConfig, TenantConfig
+from inference.config import EngineConfig, LaunchConfig, LaunchKind, TenantConfig
 from inference.door_client import RemotePool, open_remote_pool
 from inference.errors import EngineError
 from inference.messages import Message, Prompt, TextPart
@@ -344,6 +345,146 @@ async def test_a_kept_change_that_cannot_be_read_is_none(tmp_path: Path) -> None
         async with running_farm(tmp_path, engines=(one,)) as bench:
             await bench.until_up("e1")
             assert bench.engines.held == []
+
+
+class SlowToStop:
+    """A process beside an engine, which takes a second to end once it has said that it is there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "it-runs"
+        code = (
+            "import os, pathlib, signal, sys, time\n"
+            "signal.signal(15, lambda *_: (time.sleep(1), os._exit(0)))\n"
+            "pathlib.Path(sys.argv[1]).touch()\n"
+            "while True: time.sleep(9)"
+        )
+        self.launch = LaunchConfig(
+            kind=LaunchKind.COMMAND,
+            args=("python3", "-S", "-c", code, str(self.file)),
+            environment={"HF_TOKEN": "a-secret-of-theirs"},
+            prove=False,
+        )
+
+    async def until_there(self) -> None:
+        await until(self.file.exists)
+        self.file.unlink()
+
+
+LONG = RolloutConfig(canary_requests=200, canary_minutes=9.0, start_minutes=0.5)
+
+
+async def test_an_operator_who_drains_in_the_midst_of_a_change_is_heard(tmp_path: Path) -> None:
+    async with served(FakeEngine()) as (one,):
+        slow = SlowToStop(tmp_path)
+        one = attrs.evolve(one, launch=slow.launch)
+        async with running_farm(tmp_path, engines=(one,), rollout=LONG) as bench:
+            await bench.until_up("e1")
+            await slow.until_there()
+            bench.change(attrs.evolve(one, max_in_flight=3))
+            await until(lambda: bench.states() == {"e1": "down"})  # the change stops it
+            await bench.engines.drain(E1)
+            await until(lambda: bool(bench.ended))
+            assert bench.ended[0].state is RolloutState.DONE
+            assert bench.states() == {"e1": "drained"}
+            assert bench.engines.child("e1") is None
+            await bench.engines.undrain(E1)
+            await bench.until_up("e1")
+            assert bench.engines.configured[0].max_in_flight == 3
+
+
+async def test_a_change_that_is_stopped_while_it_stops_an_engine_leaves_it_running(tmp_path: Path) -> None:
+    async with served(FakeEngine(), FakeEngine()) as (one, two):
+        slow = SlowToStop(tmp_path)
+        one = attrs.evolve(one, launch=slow.launch)
+        async with running_farm(tmp_path, engines=(one, two), rollout=LONG) as bench:
+            await bench.until_up("e1", "e2")
+            for wanted in ((attrs.evolve(one, max_in_flight=3), two), (two,)):  # changed; removed
+                bench.ended.clear()
+                await slow.until_there()
+                bench.change(*wanted)
+                await until(lambda: bench.states()["e1"] == "down")
+                bench.engines.stop_rollout()
+                await until(lambda: bool(bench.ended))
+                assert bench.ended[0].state is RolloutState.STOPPED
+                await bench.until_up("e1", "e2")
+
+
+async def test_undraining_what_is_still_being_drained(tmp_path: Path) -> None:
+    async with served(FakeEngine()) as (one,):
+        slow = SlowToStop(tmp_path)
+        async with running_farm(tmp_path, engines=(attrs.evolve(one, launch=slow.launch),)) as bench:
+            await bench.until_up("e1")
+            await slow.until_there()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(bench.engines.drain, E1)
+                await until(lambda: bench.engines.is_drained("e1"))
+                await bench.engines.undrain(E1)
+            await bench.until_up("e1")
+
+
+async def test_a_second_change_that_waited_is_tried_as_well_after_a_restart(tmp_path: Path) -> None:
+    async with served(FakeEngine(), FakeEngine(), FakeEngine("status:500")) as (one, two, wrong):
+        second = [attrs.evolve(one, max_in_flight=3), attrs.evolve(two, max_in_flight=3)]
+        third = [attrs.evolve(one, url=wrong.url), attrs.evolve(two, url=wrong.url)]
+        async with running_farm(tmp_path, engines=(one, two), rollout=LONG) as bench:
+            await bench.until_up("e1", "e2")
+            bench.change(*second)
+            await until(lambda: bench.engines.configured[0].max_in_flight == 3)
+            bench.change(*third)
+        async with running_farm(tmp_path, engines=tuple(third)) as bench:
+            rollout = await bench.until_ended()
+            assert rollout.state is RolloutState.ROLLED_BACK
+            assert bench.engines.configured == (one, two)
+
+
+async def test_a_drained_engine_that_was_removed_is_forgotten(tmp_path: Path) -> None:
+    async with served(FakeEngine(), FakeEngine()) as (one, two):
+        async with running_farm(tmp_path, engines=(one, two)) as bench:
+            await bench.until_up("e1", "e2")
+            await bench.engines.drain(E1)
+        async with running_farm(tmp_path, engines=(two,)) as bench:
+            await bench.until_up("e2")
+            bench.change(one, two)
+            await bench.until_up("e2", "e1")
+            assert not bench.engines.is_drained("e1")
+
+
+async def test_no_value_of_the_environment_is_in_the_state(tmp_path: Path) -> None:
+    async with served(FakeEngine(), FakeEngine("status:500")) as (one, wrong):
+        one = attrs.evolve(one, launch=SlowToStop(tmp_path).launch)
+        bad = attrs.evolve(one, url=wrong.url)
+        async with running_farm(tmp_path, engines=(one,)) as bench:
+            await bench.until_up("e1")
+            bench.change(bad)
+            assert (await bench.until_ended()).state is RolloutState.ROLLED_BACK
+            kept = b"".join(file.read_bytes() for file in tmp_path.glob("farm.sqlite*"))
+            assert b"max_in_flight" in kept
+            assert b"a-secret-of-theirs" not in kept
+        async with running_farm(tmp_path, engines=(bad,)) as bench:
+            assert bench.engines.configured == (one,)
+
+
+async def test_a_state_that_cannot_be_written_holds_a_change_up_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = True
+    hold = EngineStore.hold
+
+    def refuse(self: EngineStore, held: Sequence[Holdback]) -> None:
+        if full:
+            raise StoreError("the disk is full")
+        hold(self, held)
+
+    async with served(FakeEngine()) as (one,), running_farm(tmp_path, engines=(one,)) as bench:
+        await bench.until_up("e1")
+        monkeypatch.setattr("actors.farm.engines.RETRY_SECONDS", 0.1)
+        monkeypatch.setattr(EngineStore, "hold", refuse)
+        bench.change(attrs.evolve(one, max_in_flight=3))
+        await trio.sleep(0.5)
+        assert bench.engines.configured == (one,)
+        assert await bench.ask(1)
+        full = False
+        assert (await bench.until_ended()).state is RolloutState.DONE
 
 
 async def test_drain_and_back(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from actors.devices.adb.connection_states import (
     PROBES_BEFORE_HEAL,
     RECONNECT_CAP_SECONDS,
     RECONNECT_SECONDS,
+    SLOW_SECONDS,
     STAGGER_SECONDS,
     STUCK_SECONDS,
     ConnectionStates,
@@ -154,9 +155,41 @@ def test_a_restarted_server_meets_its_phones_one_after_another_and_few_at_a_time
         now = states.next_at(now)
     times = [at for at, _ in begun]
     assert all(later - earlier >= STAGGER_SECONDS * 0.99 for earlier, later in pairwise(times))
-    assert steps(states, now + 60) == [], "the door is full"
+    assert steps(states, times[0] + SLOW_SECONDS * 0.9) == [], "the door is full"
+    assert len(steps(states, now + SLOW_SECONDS)) == 1, "and what is slow does not keep it shut"
     states.ended(begun[0][1], Step.CONNECT, now + 60)
     assert [step for _, step in steps(states, now + 60)] == [Step.CONNECT]
+
+
+def test_dead_phones_keep_no_other_one_from_its_turn() -> None:
+    states = ConnectionStates()
+    dead = [f"10.0.1.{number}:5555" for number in range(20)]
+    live = [f"10.0.0.{number}:5555" for number in range(44)]
+    dropped = live[7]
+    for address in (*dead, *live):
+        states.want(address)
+    listed: dict[str, str] = {}
+    states.observe(entries(listed), 0.0)
+    now, begun = 0.0, set[str]()
+    while not begun >= set(live):
+        for address, step in steps(states, now):
+            begun.add(address)
+            if address in live:
+                listed[address] = "device"
+                states.ended(address, step, now)
+        now = states.next_at(now)
+    assert now < 10.0, "each of the dead takes ten seconds to say so"
+
+    states.observe(entries(listed), now)
+    while asked := [address for address, step in steps(states, now) if step is Step.PROBE]:
+        for address in asked:
+            states.ended(address, Step.PROBE, now, answered=True)
+    del listed[dropped]
+    states.observe(entries(listed), now + 20.0)
+    for address in dead:
+        states.ended(address, Step.CONNECT, now + 20.0)
+    first = next(iter([address for address, step in steps(states, now + 30.0) if step is Step.CONNECT]))
+    assert first == dropped, "one that was there comes before those that never were"
 
 
 def test_a_phone_that_nobody_wants_is_disconnected_if_it_was_connected_here() -> None:
