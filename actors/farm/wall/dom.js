@@ -69,6 +69,13 @@ export function setText(element, text) {
   if (element.textContent !== wanted) element.textContent = wanted;
 }
 
+/** Make things anew under an element; a button that had the focus has it again afterwards, known by its label. */
+export function keepFocus(root, make) {
+  const label = root.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+  make();
+  if (label !== null) [...root.querySelectorAll("button")].find((one) => one.getAttribute("aria-label") === label)?.focus();
+}
+
 /** Arrow keys, Home and End move between the children of a grid of elements; one of them is in the tab order. */
 export function rove(parent) {
   const items = () => [...parent.querySelectorAll("[data-rove]")].filter((one) => one.offsetParent !== null);

@@ -20,9 +20,11 @@ export function pinDialog(question, result, onPinned) {
   const again = h("select", { onchange: () => {
     time.hidden = at.disabled = again.value !== DAILY; // what is disabled is not checked
   } }, [["", t("pin.never")], ["60", t("pin.hourly")], [DAILY, t("pin.daily_at")]].map(([value, text]) => option(value, text, "")));
-  const column = h("select", {}, option("", t("pin.no_threshold"), ""), result.columns.map((name) => option(name, name, "")));
+  const column = h("select", { onchange: () => { bound.required = column.value !== ""; } }, option("", t("pin.no_threshold"), ""), result.columns.map((name) => option(name, name, "")));
   const side = h("select", { "aria-label": t("pin.side") }, option("above", t("pin.above"), "above"), option("below", t("pin.below"), "above"));
   const bound = h("input", { type: "number", step: "any", "aria-label": t("pin.bound") });
+
+  let making = false;
 
   function schedule() {
     if (again.value === DAILY) return { at: at.value, zone };
@@ -31,6 +33,8 @@ export function pinDialog(question, result, onPinned) {
   const dialog = h("dialog", { "aria-label": t("pin_answer") }, h("form", { method: "dialog", onsubmit: async (event) => {
     if (event.submitter?.value === "no") return;
     event.preventDefault();
+    if (making) return; // a second click is no second pin
+    making = true;
     const body = { question, title: title.value, sql: result.sql || undefined, schedule: schedule(),
       threshold: column.value === "" || bound.value === "" ? null : { column: column.value, [side.value]: Number(bound.value) } };
     try {
@@ -40,10 +44,17 @@ export function pinDialog(question, result, onPinned) {
       onPinned(pin);
     } catch (error) {
       complain(error);
+    } finally {
+      making = false;
     }
   } }, h("label", {}, t("title"), title), h("label", {}, t("pin.again"), again), time, h("label", {}, t("pin.tell_when"), column), h("div", { class: "row" }, side, bound),
   h("div", { class: "row" }, h("button", { value: "no", formnovalidate: true }, t("no")), h("button", { class: "primary", value: "yes" }, t("pin_answer")))));
-  dialog.addEventListener("close", () => dialog.remove());
+  const leave = () => dialog.close();
+  window.addEventListener("hashchange", leave);
+  dialog.addEventListener("close", () => {
+    window.removeEventListener("hashchange", leave);
+    dialog.remove();
+  });
   document.body.append(dialog);
   dialog.showModal();
 }

@@ -1,7 +1,7 @@
 // The engines: how full, how fast, how many at a time, and for whom.
 
 import * as api from "./api.js";
-import { fill, h } from "./dom.js";
+import { fill, h, keepFocus } from "./dom.js";
 import { action, badge, facts, heading, load, notify, sentence, table } from "./parts.js";
 import { number, percent, t } from "./words.js";
 
@@ -10,13 +10,18 @@ const KV_WARN = 0.9; // as the alert rules have it
 export function openEngines(root, { live, isAdmin }) {
   const rollout = h("div");
   const body = h("div");
+  let shown = "";
   fill(root, heading(t("tab.engines")), rollout, body);
 
   function render() {
     if (live.engines === null) return;
-    fill(rollout, rolling(live.engines.rollout ?? null, live.engines.held ?? [], isAdmin));
+    const change = JSON.stringify([live.engines.rollout, live.engines.held]);
+    if (change !== shown) { // a status that is made anew is read out anew
+      shown = change;
+      keepFocus(rollout, () => fill(rollout, rolling(live.engines.rollout ?? null, live.engines.held ?? [], isAdmin)));
+    }
     const engines = live.engines.engines ?? [];
-    fill(body, engines.length === 0 ? sentence(t("no_engines")) : h("div", { class: "cards" }, engines.map((one) => card(one, isAdmin))));
+    keepFocus(body, () => fill(body, engines.length === 0 ? sentence(t("no_engines")) : h("div", { class: "cards" }, engines.map((one) => card(one, isAdmin)))));
   }
 
   const end = live.on("engines", render);
@@ -32,7 +37,7 @@ function rolling(found, held, isAdmin) {
     const stop = found.state === "running" && isAdmin ? action(t("stop_rollout"), async () => {
       await api.remove(api.path("rollout"));
       notify(t("done"));
-    }, { kind: "danger", confirm: t("stop_rollout_sure") }) : null;
+    }, { kind: "danger", confirm: t("stop_rollout_sure"), label: t("stop_rollout") }) : null;
     const words = [t(`rollout.${found.state}`), t("rollout_of", { done: number(found.done), all: number(found.steps.length) }), found.why].filter(Boolean).join(" · ");
     parts.push(h("div", { class: "banner", role: "status" }, h("strong", {}, t("rollout")), ` ${words} `, stop));
   }
@@ -46,7 +51,7 @@ function card(one, isAdmin) {
     const address = api.path("engines", one.engine, "drain");
     await (isOut ? api.remove(address) : api.post(address));
     notify(t("done"));
-  }) : null;
+  }, { label: `${isOut ? t("undrain") : t("drain")} ${one.engine}` }) : null;
   return h("article", { class: "card", "aria-label": one.engine },
     h("div", { class: "row spread" }, h("h2", {}, one.engine), badge(one.state), drain),
     h("p", { class: "small" }, [one.model, one.version].filter(Boolean).join(" · ")),

@@ -1,7 +1,7 @@
 // The queue: what plays, what waits and for what; and submitting a run.
 
 import * as api from "./api.js";
-import { fill, h } from "./dom.js";
+import { fill, h, keepFocus } from "./dom.js";
 import { action, badge, complain, heading, loading, notify, option, sentence, table } from "./parts.js";
 import { runActions } from "./run-actions.js";
 import { moment, number, ownZone, t } from "./words.js";
@@ -19,7 +19,6 @@ export function openQueue(root, { live, may, isAdmin }) {
     const now = JSON.stringify([runs, live.farm?.drained, live.told.has("runs")]);
     if (now === shown) return; // what nobody changed keeps its focus
     shown = now;
-    const focused = document.activeElement?.getAttribute("aria-label");
     if (isAdmin && live.farm !== null) {
       fill(farm, live.farm.drained ? action(t("undrain_farm"), () => api.remove(api.path("drain")))
         : action(t("drain_farm"), () => api.post(api.path("drain")), { confirm: t("drain_sure") }));
@@ -29,8 +28,7 @@ export function openQueue(root, { live, may, isAdmin }) {
       if (mine.length === 0 && state === "scheduled") return null;
       return h("section", { class: "panel" }, h("h2", {}, `${t(title)} (${number(mine.length)})`), !live.told.has("runs") ? loading() : mine.length === 0 ? sentence(t("no_runs")) : list(mine, state, t(title)));
     });
-    fill(body, parts);
-    if (focused) [...body.querySelectorAll("button")].find((one) => one.getAttribute("aria-label") === focused)?.focus();
+    keepFocus(body, () => fill(body, parts));
   }
 
   function list(runs, state, label) {

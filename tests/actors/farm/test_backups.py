@@ -261,6 +261,33 @@ def config(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.parametrize("made", ["", "CREATE TABLE notes (x)", "CREATE TABLE notes (x); PRAGMA user_version = 4"])
+def test_another_programs_database_is_no_backup(folder: Path, database: Database, tmp_path: Path, made: str) -> None:
+    Store(database).submit(WORK, "r1", 0.0)
+    database.close()
+    backup = tmp_path / "backup"
+    with closing(sqlite3.connect(backup)) as opened:
+        opened.executescript(made)
+    with pytest.raises(StoreError, match="backup is no state of a farm"):
+        restore(backup, folder / "state.sqlite3")
+    assert runs_of(folder / "state.sqlite3") == ["r1"]
+
+
+def test_a_state_that_somebody_reads_is_not_replaced(
+    folder: Path, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(database).submit(WORK, "r1", 0.0)
+    back_up(database, folder, tmp_path / "backup")
+    with closing(sqlite3.connect(folder / "state.sqlite3", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM runs").fetchall()
+        Store(database).submit(WORK, "r2", 0.0)
+        monkeypatch.setattr(backups, "BUSY_SECONDS", 0.1)
+        with pytest.raises(StoreError, match="read by another process"):
+            restore(tmp_path / "backup", folder / "state.sqlite3")
+    assert runs_of(folder / "state.sqlite3") == ["r1", "r2"]
+
+
 @pytest.fixture
 def command(config: Path, tmp_path: Path) -> Callable[[str, str], Result]:
     return lambda does, name: CliRunner().invoke(farm, [does, str(config), str(tmp_path / name)])

@@ -10,6 +10,7 @@ import trio
 from structlog.testing import capture_logs
 
 from actors.farm import housekeeping
+from actors.farm.attempt import AttemptFiles
 from actors.farm.config import RetentionConfig
 from actors.farm.daemon import Farm, open_farm
 from actors.farm.housekeeping import retain
@@ -49,6 +50,28 @@ async def farm_with_unread(folder: Path, *, hangs: bool = False) -> AsyncIterato
                 while not hangs and not any(one["event"] == "actors.farm.scan_failed" for one in logs):
                     await trio.sleep(0.02)
         yield farm, run, file
+
+
+async def test_one_that_is_pinned_while_others_go_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_scenario(tmp_path, "good")
+    async with open_farm(farm_config(tmp_path), program=PROGRAM) as farm:
+        runs = []
+        for _ in range(2):
+            runs.append((await submit(farm, "good")).run)
+            await wait_over(farm, runs[-1])
+            await wait_read(farm, runs[-1])
+        first, second = runs
+        remove = AttemptFiles.remove
+
+        def remove_and_pin(files: AttemptFiles) -> None:
+            remove(files)
+            trio.from_thread.run(farm.store.do, lambda store: store.pin(second, pinned=True))
+
+        monkeypatch.setattr(AttemptFiles, "remove", remove_and_pin)
+        gone, _ = await retained(farm, OLD, LATER)
+
+        assert gone == [first]
+        assert farm.files(second).folder.is_dir()
 
 
 async def retained(farm: Farm, config: RetentionConfig, after: float = 0.0) -> tuple[list[str], list[Any]]:
