@@ -3,6 +3,7 @@
 The file is saved before the state says that an attempt was read: one that a kill cuts short is read again.
 """
 
+import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -53,7 +54,8 @@ class FindingsDesk:
     _reading: trio.Lock = attrs.field(factory=trio.Lock, init=False)
     """Held while an attempt is read."""
     _wake: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _put_off: set[str] = attrs.field(factory=set, init=False)
+    _put_off: dict[str, float] = attrs.field(factory=dict, init=False)
+    """Attempts that could not be read → when they may be tried again, on the run clock."""
 
     def look_again(self) -> None:
         """An attempt has ended."""
@@ -83,19 +85,18 @@ class FindingsDesk:
         await trio.to_thread.run_sync(partial(shutil.rmtree, self._folder / SCRATCH, ignore_errors=True))
         while True:
             self._wake = trio.Event()
-            failed = False
+            now, failed = trio.current_time(), False
+            self._put_off = {name: at for name, at in self._put_off.items() if at > now}
             try:
                 waiting = await self._store.do(lambda store: store.scans.unscanned())
                 for attempt in waiting:
-                    if attempt.attempt not in self._put_off:
-                        await self._read(attempt.attempt)
+                    await self._read(attempt.attempt)
             except StoreError as error:
                 emit("actors.farm.state_failed", level="error", error=str(error))
                 failed = True
-            with trio.move_on_after(RETRY_SECONDS if failed or self._put_off else float("inf")) as patience:
+            again = trio.current_time() + RETRY_SECONDS if failed else math.inf
+            with trio.move_on_at(min([again, *self._put_off.values()])):
                 await self._wake.wait()
-            if patience.cancelled_caught:
-                self._put_off.clear()
 
     async def read_now(self, attempts: Sequence[str], seconds: float) -> None:
         """Read attempts before others, in this order, as far as there is time: their folders are about to go.
@@ -104,12 +105,14 @@ class FindingsDesk:
         """
         with trio.move_on_after(seconds):
             for attempt in attempts:
-                await self._read(attempt)
-        self._put_off.update(attempts)
+                await self._read(attempt, at_once=True)
+        self._put_off |= dict.fromkeys(attempts, trio.current_time() + RETRY_SECONDS)
         self.look_again()
 
-    async def _read(self, name: str) -> None:
+    async def _read(self, name: str, *, at_once: bool = False) -> None:
         async with self._reading:
+            if name in self._put_off and not at_once:
+                return
             attempt = await self._store.do(lambda store: store.scans.unread(name))
             if attempt is not None:
                 await self._scan(attempt)
@@ -134,7 +137,7 @@ class FindingsDesk:
             how = "unreadable"
             emit("actors.farm.scan_failed", level="error", attempt=name, error=str(error))
         except (FindingsUnreadable, OSError) as error:
-            self._put_off.add(name)
+            self._put_off[name] = trio.current_time() + RETRY_SECONDS
             emit("actors.farm.scan_failed", level="error", attempt=name, error=str(error))
             return
         await self._store.do(lambda store: store.scans.scanned(attempt, self._clock(), usage, costs))

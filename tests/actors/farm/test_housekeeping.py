@@ -52,6 +52,23 @@ async def farm_with_unread(folder: Path, *, hangs: bool = False) -> AsyncIterato
         yield farm, run, file
 
 
+async def test_what_could_not_be_read_is_tried_again_however_busy_the_farm_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.farm.findings_desk.RETRY_SECONDS", 1.0)
+    async with farm_with_unread(tmp_path) as (farm, run, file), trio.open_nursery() as nursery:
+
+        async def runs_end_all_the_time() -> None:
+            while True:
+                farm.findings.look_again()
+                await trio.sleep(0.1)
+
+        nursery.start_soon(runs_end_all_the_time)
+        file.unlink()
+        await wait_read(farm, run)
+        nursery.cancel_scope.cancel()
+
+
 async def test_one_that_is_pinned_while_others_go_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_scenario(tmp_path, "good")
     async with open_farm(farm_config(tmp_path), program=PROGRAM) as farm:
