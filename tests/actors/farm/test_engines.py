@@ -348,13 +348,13 @@ async def test_a_kept_change_that_cannot_be_read_is_none(tmp_path: Path) -> None
 
 
 class SlowToStop:
-    """A process beside an engine, which takes a second to end once it has said that it is there."""
+    """A process beside an engine, which takes two seconds to end once it has said that it is there."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "it-runs"
         code = (
             "import os, pathlib, signal, sys, time\n"
-            "signal.signal(15, lambda *_: (time.sleep(1), os._exit(0)))\n"
+            "signal.signal(15, lambda *_: (time.sleep(2), os._exit(0)))\n"
             "pathlib.Path(sys.argv[1]).touch()\n"
             "while True: time.sleep(9)"
         )
