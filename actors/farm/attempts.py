@@ -35,6 +35,8 @@ class _Playing:
     stop: trio.Event = attrs.field(factory=trio.Event)
     asked: AttemptOutcome | None = None
     """What it ends as, if it was stopped."""
+    held_by: str | None = None
+    """Who has it stand still; None: nobody."""
 
     def ask(self, outcome: AttemptOutcome) -> None:
         """Stop it; the first one who asks says what it ends as, but a cancel outweighs the rest."""
@@ -88,6 +90,15 @@ class Attempts:
             self._playing[attempt].ask(outcome)
         elif attempt in self._orphans:
             self._orphans[attempt] = outcome
+
+    def hold(self, attempt: str, by: str | None) -> None:
+        """Note who has it stand still, or (None) that it goes on."""
+        if attempt in self._playing:
+            self._playing[attempt].held_by = by
+
+    def held_by(self, run: str) -> str | None:
+        """Who has what plays of a run stand still; None: nobody, or nothing plays."""
+        return next((one.held_by for one in self._playing.values() if one.attempt.run == run), None)
 
     def interrupt(self) -> None:
         """Stop whatever plays; it is queued again."""

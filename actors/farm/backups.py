@@ -103,6 +103,8 @@ def restore(backup: Path, state: Path) -> Restored:
             return Restored(_swap_state(draft, state, suffix), kept, has_findings=True, lacking=lacking)
     except StoreError as error:
         raise StoreError(str(error).replace(str(draft), str(backup))) from error
+    except MemoryError as error:
+        raise StoreError(f"{backup} does not fit into memory; nothing was restored") from error
     except OSError as error:
         raise StoreError(f"{backup} cannot be restored: {error.strerror or error}") from error
     finally:

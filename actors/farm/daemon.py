@@ -79,7 +79,6 @@ class Farm:
     engines: FarmEngines = attrs.field(init=False)
     findings: FindingsDesk = attrs.field(init=False)
     _reasons: Mapping[str, str] = attrs.field(factory=dict, init=False)
-    _standing: dict[str, str] = attrs.field(factory=dict, init=False)
     _wake: trio.Event = attrs.field(factory=trio.Event, init=False)
     _ending: bool = attrs.field(default=False, init=False)
     _last: FarmStatistics | None = attrs.field(default=None, init=False)
@@ -135,8 +134,7 @@ class Farm:
             return await self.store.do(lambda store: store.run(run))
         await self._ask_run(run, {"command": "resume", "phone": phone})
         if phone is None:
-            await self._ask_run(run, {"command": "go_on"})
-            self._standing.pop(run, None)
+            self.attempts.hold(await self._ask_run(run, {"command": "go_on"}), None)
         return record
 
     async def hold(self, run: str, user: str) -> RunRecord:
@@ -148,13 +146,14 @@ class Farm:
         record = await self.store.do(lambda store: store.run(run))
         if record.state is not RunState.RUNNING:
             raise Refused("only a run that plays can be held; without 'hold', it is kept from starting")
-        await self._ask_run(run, {"command": "hold", "by": user})
-        self._standing[run] = f"stands still: held by {user}"
+        self.attempts.hold(await self._ask_run(run, {"command": "hold", "by": user}), user)
         return record
 
-    async def _ask_run(self, run: str, request: Mapping[str, Any]) -> None:
+    async def _ask_run(self, run: str, request: Mapping[str, Any]) -> str:
+        """Ask its present attempt, and return which that is."""
         attempt = (await self.store.do(lambda store: store.attempts(run)))[-1]
         await self.ask_attempt(attempt.attempt, request)
+        return attempt.attempt
 
     async def ask_attempt(self, attempt: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """What the process of an attempt answers.
@@ -198,7 +197,8 @@ class Farm:
 
     def stands(self, record: RunRecord) -> str | None:
         """Why a run that plays stands still; None: it does not."""
-        return self._standing.get(record.run) if record.state is RunState.RUNNING else None
+        by = self.attempts.held_by(record.run)
+        return None if by is None else f"stands still: held by {by}"
 
     def files(self, attempt: str) -> AttemptFiles:
         """Where an attempt's files are."""
@@ -342,7 +342,6 @@ class Farm:
         except Refused as error:  # cancelled or paused since the queue was looked at
             emit("actors.farm.start_refused", run=run, reason=str(error))
             return
-        self._standing.pop(run, None)  # of an attempt before
         self.attempts.begin(work, attempt)
 
     def _source_of(self, found: Submission) -> bytes:

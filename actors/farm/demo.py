@@ -11,7 +11,7 @@ import trio
 
 from actors.farm.client import FarmClient, FarmRefused, FarmUnreachable, path_of
 from actors.farm.command import toml_value
-from actors.farm.config import FarmAssistant, FarmConfig
+from actors.farm.config import FarmAssistant, FarmConfig, FarmListen
 from actors.farm.loading import load_farm_config
 from actors.farm.serve import serve_farm
 from actors.farm.systemd import Notifier
@@ -24,7 +24,6 @@ from runtime.ids import TenantId
 from runtime.nursery import open_bare_nursery
 from runtime.secret import Secret
 
-PORT = 8780
 PHONES = 8
 TENANT = TenantId("demo")
 SCENARIO = "quickstart"
@@ -73,9 +72,8 @@ def make_demo(folder: Path, scenarios: Path, port: int | None) -> tuple[Path, Se
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not file.exists():
             written = toml_value(str(scenarios.absolute()))
-            file.write_text(
-                _CONFIG.format(scenarios=written, port=PORT if port is None else port, phones=PHONES), encoding="utf-8"
-            )
+            listened = FarmListen().port if port is None else port
+            file.write_text(_CONFIG.format(scenarios=written, port=listened, phones=PHONES), encoding="utf-8")
         if kept.exists() and tokens.exists():
             token = Secret(kept.read_text("utf-8").strip())
             store = TokenStore(tokens)

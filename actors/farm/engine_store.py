@@ -12,7 +12,6 @@ import cattrs
 
 from actors.farm.database import Database
 from actors.farm.rollout import (
-    AddEngine,
     ChangeAdapter,
     Holdback,
     RemoveEngine,
@@ -24,12 +23,11 @@ from runtime.ids import EngineId
 from runtime.telemetry import emit
 
 _KINDS: Mapping[str, type[Step]] = {
-    "add": AddEngine,
     "replace": ReplaceEngine,
     "remove": RemoveEngine,
     "adapter": ChangeAdapter,
 }
-_NAMES = {kind: name for name, kind in _KINDS.items()}
+_NAMES: Mapping[type[Step], str] = {kind: name for name, kind in _KINDS.items()}
 
 
 @attrs.define(eq=False)

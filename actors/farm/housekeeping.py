@@ -63,8 +63,7 @@ async def retain(
 async def _remove(removals: Sequence[Removal], folder: Path, store: StoreDesk) -> list[str]:
     gone = []
     for removal in removals:
-        there = {one.attempt: one for one in await store.do(Store.stored)}
-        if removal.attempt not in there or there[removal.attempt].pinned:
+        if not await store.do(partial(Store.may_go, attempt=removal.attempt)):
             continue  # somebody pinned it, or removed it, while others were removed
         await trio.to_thread.run_sync(AttemptFiles(folder, removal.attempt).remove)
         await store.do(partial(Store.mark_removed, attempt=removal.attempt, why=removal.why))

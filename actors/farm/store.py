@@ -272,6 +272,11 @@ class Store:
         """Attempts that have not ended."""
         return [attempt_from_row(row) for row in self._db.rows("SELECT * FROM attempts WHERE outcome = 'running'", ())]
 
+    def may_go(self, attempt: str) -> bool:
+        """Its folder is there, and nobody has pinned it."""
+        sql = "SELECT 1 FROM attempts a JOIN runs r USING (run) WHERE attempt = ? AND removed IS NULL AND NOT pinned"
+        return bool(self._db.rows(sql, (attempt,)))
+
     def stored(self) -> list[StoredAttempt]:
         """Ended attempts whose folders have not been removed."""
         rows = self._db.rows(

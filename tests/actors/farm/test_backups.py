@@ -273,6 +273,22 @@ def test_another_programs_database_is_no_backup(folder: Path, database: Database
     assert runs_of(folder / "state.sqlite3") == ["r1"]
 
 
+def test_a_backup_that_does_not_fit_into_memory_is_one_line(
+    folder: Path, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(database).submit(WORK, "r1", 0.0)
+    back_up(database, folder, tmp_path / "backup")
+    database.close()
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(backups, "_taken", fail)
+    with pytest.raises(StoreError, match="does not fit into memory"):
+        restore(tmp_path / "backup", folder / "state.sqlite3")
+    assert runs_of(folder / "state.sqlite3") == ["r1"]
+
+
 def test_a_state_that_somebody_reads_is_not_replaced(
     folder: Path, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
